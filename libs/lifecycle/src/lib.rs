@@ -1,0 +1,25 @@
+//! Named, supervised background tasks and an orderly end.
+//!
+//! Every task of the program is started through [`Tasks`] with a name and an [`OnExit`]: what its
+//! death means for the rest. The end has two parts: [`Tasks::shutdown`] tells everybody through
+//! one token, and [`Tasks::drain`] waits under a deadline, then aborts whoever is left and names
+//! them.
+//!
+//! ```text
+//! signal ──► shutdown() ──► token cancelled ──► tasks finish ──► drain() ──► Drained
+//!                 ▲                                   │
+//!                 └── a ShutDown task ended early     └─ deadline: abort, name the stragglers
+//! ```
+//!
+//! The crate refuses to know what the tasks do, what a deadline should be, or how a process
+//! reports its exit.
+//!
+//! Invariants: no task without a name; no panic is swallowed; a task that may not end early takes
+//! the process down in order when it does; nothing is restarted once the shutdown has begun.
+
+mod restart;
+mod signals;
+mod tasks;
+
+pub use signals::{Signal, Signals};
+pub use tasks::{Drained, OnExit, Tasks};
