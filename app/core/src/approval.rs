@@ -1,0 +1,109 @@
+//! Durable approvals: a question to the owner, bound to the hash of the exact arguments.
+//!
+//! A yes is good once, for that call, until it expires. No tool can give one.
+
+use crate::ids::{ApprovalId, ConversationId, TurnId};
+use crate::visible::make_visible;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Seconds that a question stays open.
+pub const DEFAULT_TTL_SECONDS: i64 = 300;
+
+/// Letters and digits that are not mistaken for one another.
+const CODE_ALPHABET: &[u8; 31] = b"ABCDEFGHJKMNPQRSTUVWXYZ23456789";
+/// 31^8 codes, good for minutes, single use: guessing is hopeless.
+pub const CODE_LENGTH: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    Pending,
+    Approved,
+    Denied,
+    Expired,
+    /// The owner wrote something else instead.
+    Superseded,
+    /// The approved call was sent: the yes is used up.
+    Consumed,
+}
+
+impl ApprovalState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Superseded => "superseded",
+            Self::Consumed => "consumed",
+        }
+    }
+}
+
+/// A question to the owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    pub id: ApprovalId,
+    pub conversation: ConversationId,
+    pub turn: TurnId,
+    /// What to type behind `/approve`.
+    pub code: String,
+    pub tool: String,
+    /// What the call will do, in one line.
+    pub summary: String,
+    /// The exact arguments, with invisible characters made visible.
+    pub shown: String,
+    pub state: ApprovalState,
+    #[schemars(with = "String")]
+    pub expires_at: Timestamp,
+}
+
+/// The hash that binds an approval to one call.
+pub fn call_hash(tool: &str, arguments: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((tool.len() as u64).to_be_bytes());
+    hash.update(tool.as_bytes());
+    hash.update(arguments.as_bytes());
+    hash.finalize().into()
+}
+
+/// What the owner reads before deciding: the very arguments, nothing hidden.
+pub fn shown(tool: &str, arguments: &str) -> String {
+    make_visible(&format!("{tool} {arguments}"))
+}
+
+/// Turns 8 random bytes into a code.
+pub fn code_from(random: [u8; CODE_LENGTH]) -> String {
+    random
+        .iter()
+        .map(|byte| char::from(CODE_ALPHABET[usize::from(*byte) % CODE_ALPHABET.len()]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_covers_every_byte_of_the_call() {
+        let base = call_hash("a", r#"{"id":1}"#);
+        assert_ne!(base, call_hash("a", r#"{"id":1} "#));
+        assert_ne!(base, call_hash("a{", r#""id":1}"#));
+        assert_eq!(base, call_hash("a", r#"{"id":1}"#));
+    }
+
+    #[test]
+    fn hidden_characters_are_shown() {
+        assert_eq!(shown("t", "{\"x\":\"a\u{200b}\"}"), "t {\"x\":\"a⟨U+200B⟩\"}");
+    }
+
+    #[test]
+    fn a_code_has_no_look_alikes() {
+        let code = code_from([0, 1, 2, 3, 250, 251, 252, 255]);
+        assert_eq!(code.len(), CODE_LENGTH);
+        assert!(code.chars().all(|c| !"0O1IL".contains(c)));
+    }
+}

@@ -1,0 +1,31 @@
+//! The words of the domain: ids, people, messages, turns, tools, events, and the ports through
+//! which the turn loop reaches the world.
+//!
+//! Refuses to know: Postgres, HTTP, providers, channels. Nothing here does IO; every function is
+//! pure, and every port is a trait that an adapter elsewhere implements.
+//!
+//! ```text
+//! inbound ─► conversation (key) ─► message (parts) ─► turn ─► tool calls ─► outbound
+//!                                         └────────► events to viewers
+//! ```
+
+pub mod agent;
+pub mod approval;
+pub mod blob;
+pub mod clock;
+pub mod conversation;
+pub mod event;
+pub mod ids;
+pub mod inbound;
+pub mod knowledge;
+pub mod message;
+pub mod model;
+pub mod outbound;
+pub mod person;
+pub mod render;
+pub mod schedule;
+pub mod tool;
+pub mod turn;
+pub mod visible;
+
+pub use clock::Clock;

@@ -1,0 +1,165 @@
+//! Tools: what the model sees of them, what policy knows of them, and the port that runs them.
+
+use crate::agent::Grants;
+use crate::ids::{AgentId, ConversationId, TurnId};
+use crate::inbound::Address;
+use crate::message::{Provenance, ToolCall};
+use crate::person::Person;
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tokio_util::sync::CancellationToken;
+
+/// What a call does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Reads only.
+    Read,
+    /// Changes something of ours.
+    Write,
+    /// Reaches beyond the installation.
+    External,
+}
+
+impl Effect {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::External => "external",
+        }
+    }
+}
+
+/// What may be done with a call whose worker died before its result was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeat {
+    /// Run it again: it reads, or its effect is keyed by the call and happens once.
+    Safe,
+    /// Tell the model that the outcome is unknown.
+    Never,
+}
+
+/// A tool as the model sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: serde_json::Value,
+}
+
+/// The identity of one effect: (turn, step, call, item). The same key happens at most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CallKey {
+    pub turn: TurnId,
+    /// The model call of the turn, from 0.
+    pub step: u32,
+    /// The position among the step's calls, from 0.
+    pub call: u32,
+    /// The position within an array of parameters, from 0.
+    pub item: u32,
+}
+
+impl fmt::Display for CallKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}.{}", self.turn, self.step, self.call, self.item)
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
+pub enum ToolOutput {
+    /// Text for the model.
+    Text(String),
+    /// JSON for the model, kept as it was written.
+    Json(String),
+    /// The call failed; the text says what, why, and what to do.
+    Error(String),
+    /// The worker died while the call ran: it may or may not have happened.
+    Unknown(String),
+    /// The owner said no, or the time to answer ran out.
+    Denied(String),
+}
+
+impl ToolOutput {
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(t) | Self::Json(t) | Self::Error(t) | Self::Unknown(t) | Self::Denied(t) => t,
+        }
+    }
+
+    pub fn is_error(&self) -> bool {
+        match self {
+            Self::Error(_) | Self::Unknown(_) | Self::Denied(_) => true,
+            Self::Text(_) | Self::Json(_) => false,
+        }
+    }
+}
+
+/// What stands around a call.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    pub key: CallKey,
+    pub person: Person,
+    pub agent: AgentId,
+    pub grants: Grants,
+    pub conversation: ConversationId,
+    /// Where the message that began the turn wants its reply.
+    pub origin: Option<Address>,
+    /// Who began the turn.
+    pub began_by: Provenance,
+    /// Ends when the turn is cancelled or its lease is lost.
+    pub cancel: CancellationToken,
+}
+
+/// What policy says of a call before anything happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub effect: Effect,
+    pub repeat: Repeat,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    /// The owner must say yes to exactly these arguments.
+    Ask {
+        /// What the call will do, in one line, for the owner.
+        summary: String,
+    },
+    /// Not run; the model reads why.
+    Refuse(ToolOutput),
+}
+
+/// The catalogue and its dispatch.
+#[async_trait]
+pub trait Tools: Send + Sync + 'static {
+    /// What an agent with these grants sees, in a stable order.
+    fn catalogue(&self, grants: &Grants) -> Vec<ToolSpec>;
+
+    /// Validates a call and applies policy; pure, so that a resumed turn plans alike.
+    fn plan(&self, call: &ToolCall, grants: &Grants) -> Plan;
+
+    /// Runs one call that was planned as allowed, or approved. Never fails: an error is an output.
+    async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput;
+}
+
+/// A port of the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Postgres could not be reached or broke off: the same call may succeed later.
+    #[error("the database did not answer")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The lease is somebody else's: whatever this worker does no longer counts.
+    #[error("the lease of this turn has passed to another worker")]
+    LeaseLost,
+    /// The store refused: repeating will not help.
+    #[error("the store refused the write")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
