@@ -1,0 +1,10 @@
+//! What the assistant borrows from the machine it runs on: today its private Postgres.
+//!
+//! The crate refuses to know what is stored in that Postgres, where the configuration comes from,
+//! and how people are told: its errors are whole sentences and its callers print them.
+//!
+//! Invariants: a second process never works on the same data directory; whatever a crash leaves
+//! behind is put in order by the next start, not by a person; nothing listens on the network.
+
+pub mod cache;
+pub mod postgres;

@@ -1,0 +1,103 @@
+//! `cargo xtask test`: everything that must hold, from a clean clone, in one command.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::scratch::Scratch;
+use crate::shell::{Shell, cargo};
+use crate::{check, programs, sqlx, tidy};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the tests that need no database
+    #[arg(long)]
+    quick: bool,
+    /// Only tests whose name contains this; leaves out the checks that are not tests
+    filter: Option<String>,
+}
+
+/// What ran and how long it took, for the closing line.
+struct Report {
+    parts: Vec<String>,
+    begun: Instant,
+    part_begun: Instant,
+}
+
+pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
+    let Args { quick, filter } = args;
+    let filter = filter.as_deref();
+    let mut report = Report::new();
+    programs::ensure(shell).await?;
+    if filter.is_none() && !quick {
+        shell.run(cargo(["fmt", "--all", "--check"])).await?;
+        tidy::run()?;
+        report.done("format and tidiness");
+    }
+    shell.run(tests(&["--lib", "--bins"], filter)).await?;
+    report.done("unit tests");
+    if !quick {
+        let scratch = Scratch::start(shell).await?;
+        let outcome = with_database(shell, &scratch, filter, &mut report).await;
+        scratch.stop().await.context("cannot clean up after the tests")?;
+        outcome?;
+    }
+    if filter.is_none() && !quick {
+        check::lints(shell).await?;
+        report.done("lints");
+    }
+    println!("{}", report.closing(quick, filter));
+    Ok(())
+}
+
+async fn with_database(
+    shell: &mut Shell,
+    scratch: &Scratch,
+    filter: Option<&str>,
+    report: &mut Report,
+) -> Result<()> {
+    let mut integration = tests(&["--test", "*"], filter);
+    integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
+    shell.run(integration).await?;
+    report.done("integration tests with Postgres");
+    if filter.is_none() {
+        shell.run(cargo(["test", "--workspace", "--doc"])).await?;
+        report.done("examples in the documentation");
+        sqlx::check(shell, scratch).await?;
+        report.done("freshness of the offline query data");
+    }
+    Ok(())
+}
+
+fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    command.args(targets);
+    if let Some(filter) = filter {
+        command.args(["--", filter]);
+    }
+    command
+}
+
+impl Report {
+    fn new() -> Self {
+        Self { parts: Vec::new(), begun: Instant::now(), part_begun: Instant::now() }
+    }
+
+    fn done(&mut self, part: &str) {
+        self.parts.push(format!("{part} ({} s)", self.part_begun.elapsed().as_secs()));
+        self.part_begun = Instant::now();
+    }
+
+    fn closing(&self, quick: bool, filter: Option<&str>) -> String {
+        let mut line = format!("ok: {}", self.parts.join(", "));
+        if let Some(filter) = filter {
+            let _ = write!(line, "; only tests whose name contains {filter:?}");
+        }
+        if quick {
+            line.push_str("; left out: everything that needs Postgres, and the checks");
+        }
+        let _ = write!(line, "; {} s in all", self.begun.elapsed().as_secs());
+        line
+    }
+}

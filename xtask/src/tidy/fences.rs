@@ -1,0 +1,104 @@
+//! Which crate of ours may know which foreign crate, where that is a permission too.
+//!
+//! Only ordinary dependencies count; a test may know more.
+
+use super::Complaint;
+use super::manifests::Member;
+
+/// What the foreign crate lets its user do, and who may.
+struct Fence {
+    foreign: &'static str,
+    means: &'static str,
+    allowed: &'static [&'static str],
+}
+
+const FENCES: [Fence; 11] = [
+    Fence {
+        foreign: "sqlx",
+        means: "queries live in the queue and the store",
+        allowed: &["famulus-queue", "famulus-store"],
+    },
+    Fence {
+        foreign: "axum",
+        means: "HTTP is served by the api",
+        allowed: &["famulus-api", "famulus-server"],
+    },
+    Fence {
+        foreign: "utoipa",
+        means: "the HTTP contract is described where it is served",
+        allowed: &["famulus-api"],
+    },
+    Fence {
+        foreign: "reqwest",
+        means: "HTTP is spoken to models, channels, tools and by the command line",
+        allowed: &[
+            "famulus-channels",
+            "famulus-cli",
+            "famulus-local",
+            "famulus-models",
+            "famulus-tools",
+        ],
+    },
+    Fence { foreign: "kube", means: "one machine has no cluster", allowed: &[] },
+    Fence {
+        foreign: "opentelemetry",
+        means: "traces leave through telemetry",
+        allowed: &["famulus-telemetry"],
+    },
+    Fence {
+        foreign: "tracing-subscriber",
+        means: "logs leave through telemetry, behind its redactor",
+        allowed: &["famulus-telemetry"],
+    },
+    Fence {
+        foreign: "metrics-exporter-prometheus",
+        means: "metrics leave through telemetry",
+        allowed: &["famulus-telemetry"],
+    },
+    Fence {
+        foreign: "figment",
+        means: "the configuration is read in one place",
+        allowed: &["famulus-server"],
+    },
+    Fence {
+        foreign: "clap",
+        means: "arguments belong to programs",
+        allowed: &["famulus-cli", "famulus-server", "xtask"],
+    },
+    Fence {
+        foreign: "anyhow",
+        means: "libraries have typed errors",
+        allowed: &["famulus-cli", "famulus-server", "xtask"],
+    },
+];
+
+pub(super) fn check(members: &[Member]) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for Fence { foreign, means, allowed } in &FENCES {
+        for member in members.iter().filter(|member| member.normal.contains(*foreign)) {
+            if !allowed.contains(&member.name.as_str()) {
+                complaints.push(format!("{}: must not use {foreign}: {means}", member.name));
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_crates_pass_a_fence() {
+        let member = |name: &str| Member {
+            name: name.to_owned(),
+            normal: ["sqlx".to_owned()].into(),
+            ..Member::default()
+        };
+        let complaints = check(&[member("famulus-store"), member("famulus-agent")]);
+        assert_eq!(
+            complaints,
+            ["famulus-agent: must not use sqlx: queries live in the queue and the store"]
+        );
+    }
+}

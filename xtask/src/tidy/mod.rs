@@ -1,0 +1,56 @@
+//! `cargo xtask tidy`: the shape of the workspace, held by tables.
+//!
+//! Each rule is a file with its table and a pure function from facts to complaints; this one
+//! gathers the facts and prints. The same runs as a test, so that a plain test run finds it too.
+
+mod edges;
+mod fences;
+mod files;
+mod licences;
+mod lock;
+mod manifests;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::{all_packages, members, root};
+
+/// One broken rule: where, and what to do.
+type Complaint = String;
+
+pub(crate) fn run() -> Result<()> {
+    let sources = files::sources(root())?;
+    for warning in files::growing(&sources) {
+        eprintln!("tidy: note: {warning}");
+    }
+    let complaints = check(&sources)?;
+    for complaint in &complaints {
+        eprintln!("tidy: {complaint}");
+    }
+    if !complaints.is_empty() {
+        bail!("the workspace is not tidy ({} complaints)", complaints.len());
+    }
+    eprintln!("tidy: ok ({} source files)", sources.len());
+    Ok(())
+}
+
+fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
+    let members = manifests::members(&members()?)?;
+    let mut complaints = edges::check(&members);
+    complaints.extend(fences::check(&members));
+    complaints.extend(manifests::check(&members, root())?);
+    complaints.extend(files::check(sources));
+    complaints.extend(lock::check(root())?);
+    complaints.extend(licences::check(&all_packages()?)?);
+    Ok(complaints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_is_tidy() {
+        let complaints = check(&files::sources(root()).unwrap()).unwrap();
+        assert_eq!(complaints, Vec::<Complaint>::new());
+    }
+}
