@@ -1,15 +1,32 @@
 //! Schedules: when something is due, computed in the person's zone.
 //!
 //! Pure. A slot (schedule, due) is computed here and happens once in the store.
+//!
+//! ```text
+//! Rule ─► slots ─► due_slots: fire | missed | next
+//!           └─ cron: pattern (minutes of a calendar) on wall (the offsets of a zone)
+//! ```
+//!
+//! When the clocks change, a cron rule that names times of day (`30 2,14 * * *`) happens once per
+//! named time: what a gap swallows comes at the first instant after it, and a repeated hour counts
+//! at its first passing. A rule that counts through the hours (`*/15 * * * *`) follows the time
+//! that really passes.
+
+mod due;
+mod pattern;
+mod slots;
+mod wall;
+
+pub use due::{DueSlots, MISSED_LISTED, ON_TIME_SECONDS, SlotRow, due_slots};
 
 use crate::ids::{AgentId, ConversationId, KnowledgeId, PersonId, ScheduleId};
 use crate::inbound::Address;
 use crate::tool::{CallKey, StoreError};
 use async_trait::async_trait;
-use croner::{Cron, parser::CronParser};
-use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use jiff::{Timestamp, tz::TimeZone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use slots::Slots;
 
 /// Seconds between two runs of a schedule, at the least.
 pub const SHORTEST_INTERVAL_SECONDS: i64 = 60;
@@ -86,10 +103,8 @@ pub enum RuleError {
     )]
     Cron { expression: String, reason: String },
     #[error(
-        "`{expression}` would run more often than once a minute, which no schedule may"
+        "every {seconds} s is too often; the shortest interval is {SHORTEST_INTERVAL_SECONDS} s"
     )]
-    TooOften { expression: String },
-    #[error("every {seconds} s is too often; the shortest interval is {SHORTEST_INTERVAL_SECONDS} s")]
     EveryTooShort { seconds: i64 },
     #[error("{at} has passed; give a time in the future")]
     Past { at: Timestamp },
@@ -102,24 +117,23 @@ pub enum RuleError {
 impl Rule {
     /// Checks a rule before it is stored.
     pub fn validate(&self, zone: &str, now: Timestamp) -> Result<(), RuleError> {
-        let tz = time_zone(zone)?;
+        let next = self.next_after(zone, now, now)?;
         match self {
             Self::Every { seconds } if *seconds < SHORTEST_INTERVAL_SECONDS => {
                 Err(RuleError::EveryTooShort { seconds: *seconds })
             }
-            Self::Every { .. } => Ok(()),
             Self::At { at } if *at <= now => Err(RuleError::Past { at: *at }),
-            Self::At { .. } => Ok(()),
-            Self::Cron { expression } => {
-                let cron = parse_cron(expression)?;
-                next_cron(&cron, &tz, now)
-                    .map(|_| ())
-                    .ok_or_else(|| RuleError::Never { expression: expression.clone() })
+            Self::Every { seconds } if next.is_none() => {
+                Err(RuleError::Never { expression: format!("every {seconds} s") })
             }
+            Self::Cron { expression } if next.is_none() => {
+                Err(RuleError::Never { expression: expression.clone() })
+            }
+            Self::Every { .. } | Self::At { .. } | Self::Cron { .. } => Ok(()),
         }
     }
 
-    /// The first slot after `after`, or `None` when there is none.
+    /// The first slot after `after`, or `None` when there is none within fifty years.
     ///
     /// `anchor` is the time of creation, from which intervals count.
     pub fn next_after(
@@ -128,42 +142,34 @@ impl Rule {
         anchor: Timestamp,
         after: Timestamp,
     ) -> Result<Option<Timestamp>, RuleError> {
-        let tz = time_zone(zone)?;
-        Ok(match self {
-            Self::At { at } => (*at > after).then_some(*at),
-            Self::Every { seconds } => next_interval(anchor, *seconds, after),
-            Self::Cron { expression } => next_cron(&parse_cron(expression)?, &tz, after),
-        })
+        Ok(Slots::of(self, zone, anchor)?.next(after))
     }
+}
+
+/// The IANA name of a zone as the time zone database spells it.
+pub fn canonical_zone(zone: &str) -> Result<String, RuleError> {
+    let unknown = || RuleError::Zone { zone: zone.to_owned() };
+    time_zone(zone)?.iana_name().map(str::to_owned).ok_or_else(unknown)
+}
+
+/// The zone that a schedule moves to when its person moves from `old` to `new`, or `None` when it
+/// stays as it is.
+///
+/// Only wall-clock rules move, and only those kept in the zone that the person leaves: nine in the
+/// morning stays nine in the morning wherever they live. An interval and an instant mean the same
+/// everywhere, and a schedule in another zone was put there on purpose. Slots that were decided
+/// stay as they are; the caller computes the next one from the present instant.
+pub fn rezone(rule: &Rule, zone: &str, old: &str, new: &str) -> Result<Option<String>, RuleError> {
+    let (old, new) = (canonical_zone(old)?, canonical_zone(new)?);
+    let moves = match rule {
+        Rule::Cron { .. } => canonical_zone(zone)? == old && old != new,
+        Rule::Every { .. } | Rule::At { .. } => false,
+    };
+    Ok(moves.then_some(new))
 }
 
 fn time_zone(zone: &str) -> Result<TimeZone, RuleError> {
     TimeZone::get(zone).map_err(|_| RuleError::Zone { zone: zone.to_owned() })
-}
-
-/// Parses five fields; seconds and years are refused, which also bounds the rate to once a minute.
-fn parse_cron(expression: &str) -> Result<Cron, RuleError> {
-    let refuse =
-        |reason: String| RuleError::Cron { expression: expression.to_owned(), reason };
-    if expression.split_whitespace().count() != 5 && !expression.trim_start().starts_with('@') {
-        return Err(refuse("it does not have five fields".into()));
-    }
-    CronParser::builder()
-        .seconds(croner::parser::Seconds::Disallowed)
-        .build()
-        .parse(expression)
-        .map_err(|e| refuse(e.to_string()))
-}
-
-fn next_cron(cron: &Cron, tz: &TimeZone, after: Timestamp) -> Option<Timestamp> {
-    cron.find_next_occurrence(&after.to_zoned(tz.clone()), false).ok().map(|z| z.timestamp())
-}
-
-fn next_interval(anchor: Timestamp, seconds: i64, after: Timestamp) -> Option<Timestamp> {
-    let seconds = seconds.max(1);
-    let passed = after.as_second() - anchor.as_second();
-    let runs = if passed < 0 { 1 } else { passed / seconds + 1 };
-    anchor.checked_add(SignedDuration::from_secs(runs.checked_mul(seconds)?)).ok()
 }
 
 /// What a schedule is made from.
