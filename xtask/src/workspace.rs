@@ -20,22 +20,6 @@ pub(crate) fn cache() -> PathBuf {
 
 /// `cargo metadata` of the members alone.
 pub(crate) fn members() -> Result<Value> {
-    metadata(&["--no-deps"])
-}
-
-/// `cargo metadata` of everything that is built on this machine.
-pub(crate) fn all_packages() -> Result<Value> {
-    metadata(&["--locked", "--filter-platform", &host()?])
-}
-
-fn metadata(args: &[&str]) -> Result<Value> {
-    let mut command = cargo(["metadata", "--format-version", "1"]);
-    let output = output_of(command.args(args))?;
+    let output = output_of(&mut cargo(["metadata", "--format-version", "1", "--no-deps"]))?;
     serde_json::from_slice(&output).context("cargo metadata is not JSON")
-}
-
-fn host() -> Result<String> {
-    let text = String::from_utf8(output_of(std::process::Command::new("rustc").arg("-vV"))?)?;
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not name its host")?.to_owned())
 }

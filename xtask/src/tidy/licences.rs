@@ -1,9 +1,9 @@
 //! The licences of everything that is built into our programs.
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use std::collections::BTreeSet;
 
 use super::Complaint;
+use super::foreign::Foreign;
 
 /// Permissive licences, and the one with copyleft for its own files only (MPL). The same list is
 /// in `deny.toml`.
@@ -26,19 +26,12 @@ const ALLOWED: [&str; 16] = [
     "Zlib",
 ];
 
-pub(super) fn check(metadata: &Value) -> Result<Vec<Complaint>> {
-    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
-    let complaint = |package: &Value| {
-        let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
-        match package["license"].as_str() {
-            Some(expression) if is_allowed(expression) => None,
-            Some(expression) => Some(format!(
-                "{name} {version}: its licence {expression:?} is not on the list of allowed ones"
-            )),
-            None => Some(format!("{name} {version}: names no licence")),
-        }
+pub(super) fn check(built: &BTreeSet<Foreign>) -> Vec<Complaint> {
+    let refused = built.iter().filter(|foreign| !is_allowed(&foreign.licence));
+    let complaint = |Foreign { package, licence }: &Foreign| {
+        format!("{package}: its licence {licence:?} is not on the list of allowed ones")
     };
-    Ok(packages.iter().filter_map(complaint).collect())
+    refused.map(complaint).collect()
 }
 
 /// Whether an SPDX expression can be met with the allowed licences alone. The old way of writing

@@ -34,12 +34,26 @@ fn member(package: &Value) -> Result<Member> {
     };
     let roots = list("targets").iter().filter(is_root);
     let normal = list("dependencies").iter().filter(|dependency| dependency["kind"] != "dev");
+    let fakes = only_fake(&package["features"]);
+    let normal = normal.filter_map(|dependency| text(&dependency["name"]));
     Ok(Member {
         name: text(&package["name"]).context("a package has no name")?,
-        normal: normal.filter_map(|dependency| text(&dependency["name"])).collect(),
+        normal: normal.filter(|name| !fakes.contains(name)).collect(),
         manifest: text(&package["manifest_path"]).context("a package has no manifest")?.into(),
         roots: roots.filter_map(|target| text(&target["src_path"])).map(PathBuf::from).collect(),
     })
+}
+
+/// Optional dependencies that nothing but the feature `fake` turns on: parts of a test.
+fn only_fake(features: &Value) -> BTreeSet<String> {
+    let turned_on = |is_fake: bool| {
+        let features = features.as_object().into_iter().flatten();
+        let wanted = features.filter(move |(name, _)| (name.as_str() == "fake") == is_fake);
+        let parts = wanted.flat_map(|(_, parts)| parts.as_array().into_iter().flatten());
+        let named = parts.filter_map(|part| part.as_str()?.strip_prefix("dep:").map(str::to_owned));
+        named.collect::<BTreeSet<String>>()
+    };
+    &turned_on(true) - &turned_on(false)
 }
 
 pub(super) fn check(members: &[Member], workspace: &Path) -> Result<Vec<Complaint>> {
@@ -92,12 +106,30 @@ fn dependencies(manifest: &toml::Value) -> impl Iterator<Item = (&String, &toml:
 fn read(path: &Path) -> Result<toml::Value> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    text.parse().with_context(|| format!("{} is not TOML", path.display()))
+    toml::from_str(&text).with_context(|| format!("{} is not TOML", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_the_fake_feature_turns_on_is_no_ordinary_dependency() {
+        let package = serde_json::json!({
+            "name": "ours",
+            "manifest_path": "/ours/Cargo.toml",
+            "targets": [],
+            "dependencies": [
+                {"name": "axum", "kind": null},
+                {"name": "base64", "kind": null},
+                {"name": "serde", "kind": null},
+                {"name": "proptest", "kind": "dev"},
+            ],
+            "features": {"fake": ["dep:axum", "dep:base64"], "extra": ["dep:base64"]},
+        });
+        let normal: Vec<String> = member(&package).unwrap().normal.into_iter().collect();
+        assert_eq!(normal, ["base64", "serde"]);
+    }
 
     #[test]
     fn every_rule_of_a_manifest_has_its_complaint() {

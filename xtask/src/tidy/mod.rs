@@ -6,13 +6,13 @@
 mod edges;
 mod fences;
 mod files;
+mod foreign;
 mod licences;
-mod lock;
 mod manifests;
 
 use anyhow::{Result, bail};
 
-use crate::workspace::{all_packages, members, root};
+use crate::workspace::{members, root};
 
 /// One broken rule: where, and what to do.
 type Complaint = String;
@@ -39,8 +39,9 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(fences::check(&members));
     complaints.extend(manifests::check(&members, root())?);
     complaints.extend(files::check(sources));
-    complaints.extend(lock::check(root())?);
-    complaints.extend(licences::check(&all_packages()?)?);
+    let built = foreign::built()?;
+    complaints.extend(foreign::check(&built));
+    complaints.extend(licences::check(&built));
     Ok(complaints)
 }
 

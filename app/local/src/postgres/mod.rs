@@ -306,7 +306,14 @@ fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
     Ok(lock)
 }
 
-/// How the operating system says it, which Postgres repeats.
+/// How the operating system says it, which Postgres repeats, and how Postgres says it when only
+/// part of a page found room.
 fn is_disk_full(said: &str) -> bool {
-    said.contains("No space left on device") || said.contains("Disk quota exceeded")
+    const WORDS: [&str; 4] = [
+        "No space left on device",
+        "Disk quota exceeded",
+        "Check free disk space",
+        ": wrote only ",
+    ];
+    WORDS.iter().any(|words| said.contains(words))
 }

@@ -1,0 +1,71 @@
+//! The foreign crates that are really built, tests included, and those that must not be.
+//!
+//! Asked of `cargo tree`: the lock file, and `cargo metadata` with it, also list optional crates
+//! that nothing turns on.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+
+use super::Complaint;
+use crate::shell::{cargo, output_of};
+
+/// Each with its reason. The same list is in `deny.toml`.
+const BANNED: [(&str, &str); 6] = [
+    ("ring", "one TLS provider, aws-lc-rs: with two of them rustls panics at its first use"),
+    ("openssl-sys", "TLS is rustls"),
+    ("native-tls", "TLS is rustls"),
+    ("cron", "it fires on the wrong weekday and skips or doubles jobs at a clock change: croner"),
+    ("serde_yaml", "unmaintained: serde-saphyr"),
+    ("async-std", "one runtime: tokio"),
+];
+
+/// A crate that is built for this machine.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Foreign {
+    /// Name and version.
+    pub(super) package: String,
+    /// An SPDX expression, or nothing.
+    pub(super) licence: String,
+}
+
+pub(super) fn built() -> Result<BTreeSet<Foreign>> {
+    let mut tree = cargo(["tree", "--workspace", "--all-features", "--prefix", "none"]);
+    let output = output_of(tree.args(["--format", "{p}|{l}"]))?;
+    Ok(parse(&String::from_utf8(output).context("cargo tree is not text")?))
+}
+
+/// Lines such as `serde v1.0.0 (proc-macro)|MIT OR Apache-2.0 (*)`.
+fn parse(tree: &str) -> BTreeSet<Foreign> {
+    let foreign = |line: &str| {
+        let (package, licence) = line.split_once('|')?;
+        let package = package.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+        let licence = licence.trim_end_matches("(*)").trim().to_owned();
+        Some(Foreign { package, licence })
+    };
+    tree.lines().filter_map(foreign).collect()
+}
+
+pub(super) fn check(built: &BTreeSet<Foreign>) -> Vec<Complaint> {
+    let name_of = |foreign: &Foreign| foreign.package.split(' ').next().map(str::to_owned);
+    let names: BTreeSet<String> = built.iter().filter_map(name_of).collect();
+    let found = BANNED.iter().filter(|(name, _)| names.contains(*name));
+    found.map(|(name, why)| format!("{name} is banned: {why}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banned_crates_are_named_with_their_reason() {
+        let built = parse(
+            "famulus-core v0.1.0 (/here)|Apache-2.0\nserde v1.0.0|MIT OR Apache-2.0 (*)\n\
+             ring v0.17.0|Apache-2.0 AND ISC\n\nserde v1.0.0|MIT OR Apache-2.0\n",
+        );
+        assert_eq!(built.len(), 3, "{built:?}");
+        let complaints = check(&built);
+        assert_eq!(complaints.len(), 1);
+        assert!(complaints[0].starts_with("ring is banned: one TLS provider"));
+    }
+}
