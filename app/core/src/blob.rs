@@ -48,7 +48,9 @@ pub trait Blobs: Send + Sync + 'static {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    #[error("the file is larger than {limit} bytes; send a smaller one or raise `api.upload_bytes`")]
+    #[error(
+        "the file is larger than {limit} bytes; send a smaller one or raise `api.upload_bytes`"
+    )]
     TooLarge { limit: u64 },
     #[error("the upload ended before its end; send it again")]
     Cut(#[source] std::io::Error),

@@ -51,7 +51,9 @@ pub struct Place<'a> {
 }
 
 /// The identity of a conversation: equal keys are the same conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct ConversationKey(pub String);
 

@@ -112,8 +112,13 @@ pub struct Inbound {
     pub source: Source,
     /// The person in whose name the turn runs.
     pub person: PersonId,
+    /// The person to whom the conversation belongs: the sender of a direct message, and for a
+    /// group whoever brought the assistant into it.
+    pub host: PersonId,
     /// How the sender is shown to the model.
     pub sender: String,
+    /// IANA name of the zone in which the model reads the time of the message.
+    pub time_zone: String,
     pub agent: AgentId,
     pub target: Target,
     /// Unique per (channel, account): the platform's message id or the caller's idempotency key.

@@ -51,8 +51,11 @@ pub struct Upsert {
 pub trait KnowledgeStore: Send + Sync + 'static {
     /// Everything of a person in order of creation; scratchpad bodies are left empty.
     async fn digest(&self, person: PersonId) -> Result<Vec<Knowledge>, StoreError>;
-    async fn read(&self, person: PersonId, id: KnowledgeId)
-    -> Result<Option<Knowledge>, StoreError>;
+    async fn read(
+        &self,
+        person: PersonId,
+        id: KnowledgeId,
+    ) -> Result<Option<Knowledge>, StoreError>;
     /// Returns `None` when the id to replace is not there.
     async fn upsert(
         &self,

@@ -14,6 +14,7 @@ pub mod approval;
 pub mod blob;
 pub mod clock;
 pub mod conversation;
+pub mod crash;
 pub mod event;
 pub mod ids;
 pub mod inbound;

@@ -97,7 +97,9 @@ pub enum Disposition {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    #[error("the model provider at {url} could not be reached; check `model.base_url` and the network")]
+    #[error(
+        "the model provider at {url} could not be reached; check `model.base_url` and the network"
+    )]
     Unreachable {
         url: String,
         #[source]

@@ -89,7 +89,9 @@ pub enum ToolOutput {
 impl ToolOutput {
     pub fn text(&self) -> &str {
         match self {
-            Self::Text(t) | Self::Json(t) | Self::Error(t) | Self::Unknown(t) | Self::Denied(t) => t,
+            Self::Text(t) | Self::Json(t) | Self::Error(t) | Self::Unknown(t) | Self::Denied(t) => {
+                t
+            }
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::agent::Agent;
 use crate::approval::{Approval, ApprovalState};
-use crate::event::EventId;
-use crate::ids::{ApprovalId, ConversationId, MessageId, TurnId, WorkerId};
+use crate::event::{Envelope, EventId};
+use crate::ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId, WorkerId};
 use crate::inbound::Address;
 use crate::message::{Message, Part, Provenance, ProviderBlocks, ToolCall, ToolResult};
 use crate::model::Usage;
@@ -26,6 +26,8 @@ pub struct Fence {
     pub worker: WorkerId,
     /// Grows with every lease of the lane.
     pub token: i64,
+    /// Whose rows the work may touch.
+    pub person: PersonId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +111,8 @@ pub struct LoadedTurn {
     pub agent: Agent,
     /// In whose name it runs.
     pub person: Person,
+    /// To whom the conversation belongs.
+    pub host: PersonId,
     pub depth: u32,
     pub state: TurnState,
     /// Model replies recorded so far.
@@ -155,6 +159,8 @@ pub struct ReplyRecord {
     pub model: String,
     /// Total of the turn.
     pub usage: Usage,
+    /// The last event that viewers were shown of this reply.
+    pub shown: EventId,
 }
 
 #[derive(Clone, Debug)]
@@ -183,6 +189,9 @@ pub struct Ending {
     pub error: Option<String>,
     /// What the channel is to deliver, if anything.
     pub reply: Option<String>,
+    pub shown: EventId,
+    /// Events that become true with the ending, stored in its transaction.
+    pub events: Vec<Arc<Envelope>>,
 }
 
 /// What came of ending a turn.
@@ -206,6 +215,7 @@ pub trait TurnLog: Send + Sync + 'static {
         fence: &Fence,
         turn: TurnId,
         message: NewMessage,
+        shown: EventId,
     ) -> Result<Arc<Message>, StoreError>;
 
     /// Records a reply and its calls.
@@ -247,8 +257,20 @@ pub trait TurnLog: Send + Sync + 'static {
         deadline: Timestamp,
     ) -> Result<(), StoreError>;
 
+    /// Closes the turn's questions whose time has run out, and with `supersede` all that are open.
+    async fn close_approvals(
+        &self,
+        fence: &Fence,
+        turn: TurnId,
+        now: Timestamp,
+        supersede: bool,
+    ) -> Result<(), StoreError>;
+
     /// Ends the turn and its lease in one transaction.
     async fn finish(&self, fence: &Fence, ending: Ending) -> Result<Ended, StoreError>;
+
+    /// Which of these turns somebody asked to end.
+    async fn cancelled(&self, turns: &[TurnId]) -> Result<Vec<TurnId>, StoreError>;
 
     /// Gives the conversation a title, unless it has one.
     async fn set_title(&self, turn: TurnId, title: &str) -> Result<(), StoreError>;

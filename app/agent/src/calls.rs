@@ -1,0 +1,280 @@
+//! Running the calls of a step: in parallel, with ordered results, and never twice what may happen
+//! only once.
+
+use crate::stream::Stream;
+use famulus_core::{
+    approval::ApprovalState,
+    crash,
+    event::{Event, Status},
+    message::ToolResult,
+    tool::{CallContext, Repeat, StoreError, ToolOutput, Tools},
+    turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
+};
+use futures::{StreamExt, stream::FuturesUnordered};
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+/// What came of running a step's calls.
+pub(crate) enum Ran {
+    /// Every call has its result, in the order of the calls.
+    All(Vec<ToolResult>),
+    /// The others are done; some wait for the owner until then.
+    Waiting {
+        deadline: Timestamp,
+    },
+    Stopped,
+    Abandoned,
+}
+
+/// What is to be done with one call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Known(ToolOutput),
+    /// Run it, after marking it as sent when `mark` is set.
+    Run {
+        mark: bool,
+    },
+    Wait {
+        deadline: Timestamp,
+    },
+}
+
+/// Decides about one recorded call; pure.
+///
+/// `spoken` says that the owner wrote something after the question was asked: an open question is
+/// then withdrawn.
+pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
+    if let (CallState::Done, Some(output)) = (call.state, &call.output) {
+        return Next::Known(output.clone());
+    }
+    let denied = |text: &str| Next::Known(ToolOutput::Denied(text.to_owned()));
+    if let Some(approval) = &call.approval {
+        match approval.state {
+            ApprovalState::Pending if approval.expires_at <= now => {
+                return denied("not run: the owner did not answer in time");
+            }
+            ApprovalState::Pending if spoken => {
+                return denied("not run: the owner wrote something else instead of answering");
+            }
+            ApprovalState::Pending => return Next::Wait { deadline: approval.expires_at },
+            ApprovalState::Denied => return denied("not run: the owner said no"),
+            ApprovalState::Expired => return denied("not run: the owner did not answer in time"),
+            ApprovalState::Superseded => {
+                return denied("not run: the owner wrote something else instead of answering");
+            }
+            ApprovalState::Approved | ApprovalState::Consumed => {}
+        }
+    }
+    match (call.state, call.repeat) {
+        (CallState::Sent, Repeat::Never) => Next::Known(ToolOutput::Unknown(
+            "the outcome of this call is unknown: the worker that sent it ended before the result \
+             was recorded; it may or may not have happened, and it was not repeated"
+                .into(),
+        )),
+        (CallState::Sent | CallState::Planned | CallState::Done, Repeat::Safe) => {
+            Next::Run { mark: call.approval.is_some() }
+        }
+        (CallState::Planned | CallState::Done, Repeat::Never) => Next::Run { mark: true },
+    }
+}
+
+/// What a step's calls are run with.
+pub(crate) struct Runner<'a> {
+    pub(crate) log: &'a dyn TurnLog,
+    pub(crate) tools: &'a dyn Tools,
+    pub(crate) fence: &'a Fence,
+    pub(crate) turn: &'a LoadedTurn,
+    pub(crate) stop: &'a CancellationToken,
+    pub(crate) abandon: &'a CancellationToken,
+    pub(crate) now: Timestamp,
+    pub(crate) spoken: bool,
+}
+
+impl Runner<'_> {
+    pub(crate) async fn run(
+        &self,
+        calls: &mut [RecordedCall],
+        stream: &mut Stream,
+    ) -> Result<Ran, StoreError> {
+        let mut deadline: Option<Timestamp> = None;
+        let mut running = FuturesUnordered::new();
+        let mut withdrawn = false;
+        for (place, call) in calls.iter_mut().enumerate() {
+            match next(call, self.now, self.spoken) {
+                Next::Known(output) => {
+                    withdrawn |= call.state != CallState::Done && call.approval.is_some();
+                    call.output = Some(output);
+                }
+                Next::Wait { deadline: until } => {
+                    deadline = Some(deadline.map_or(until, |known| known.min(until)));
+                }
+                Next::Run { mark } => {
+                    stream.emit(Event::Status {
+                        turn: self.turn.id,
+                        status: Status::ToolRunning {
+                            call: call.call.id.clone(),
+                            tool: call.call.name.clone(),
+                        },
+                    });
+                    running.push(self.one(place, call.clone(), mark));
+                }
+            }
+        }
+        if let Err(error) = stream.store().await {
+            tracing::warn!(error = %error, "storing events failed; they are kept");
+        }
+        let mut outputs: Vec<(usize, ToolOutput)> = Vec::new();
+        loop {
+            let done = tokio::select! {
+                biased;
+                () = self.abandon.cancelled() => return Ok(Ran::Abandoned),
+                () = self.stop.cancelled() => return Ok(Ran::Stopped),
+                done = running.next() => done,
+            };
+            match done {
+                None => break,
+                Some(result) => outputs.push(result?),
+            }
+        }
+        drop(running);
+        for (place, output) in outputs {
+            calls[place].output = Some(output);
+            calls[place].state = CallState::Done;
+        }
+        if withdrawn {
+            self.log.close_approvals(self.fence, self.turn.id, self.now, self.spoken).await?;
+        }
+        match deadline {
+            Some(deadline) => {
+                // The wait may be long: what is known is recorded before the worker is given up.
+                for call in calls.iter() {
+                    if let Some(output) = &call.output {
+                        self.log.record_output(self.fence, call.key, output).await?;
+                    }
+                }
+                Ok(Ran::Waiting { deadline })
+            }
+            None => Ok(Ran::All(results(calls))),
+        }
+    }
+
+    async fn one(
+        &self,
+        place: usize,
+        call: RecordedCall,
+        mark: bool,
+    ) -> Result<(usize, ToolOutput), StoreError> {
+        if mark && !self.log.mark_sent(self.fence, &call).await? {
+            let refused = "not run: the approval does not cover this call any more";
+            return Ok((place, ToolOutput::Denied(refused.into())));
+        }
+        let context = CallContext {
+            key: call.key,
+            person: self.turn.person.clone(),
+            agent: self.turn.agent.id,
+            grants: self.turn.agent.tools.clone(),
+            conversation: self.turn.conversation,
+            origin: self.turn.origin.clone(),
+            began_by: self.turn.began_by,
+            cancel: self.stop.child_token(),
+        };
+        crash::before("tool.call");
+        let output = self.tools.call(&call.call, context).await;
+        crash::after("tool.call");
+        metrics::counter!("famulus_tool_calls_total",
+            "tool" => call.call.name.clone(),
+            "outcome" => if output.is_error() { "error" } else { "ok" })
+        .increment(1);
+        if call.repeat == Repeat::Never {
+            self.log.record_output(self.fence, call.key, &output).await?;
+        }
+        Ok((place, output))
+    }
+}
+
+fn results(calls: &[RecordedCall]) -> Vec<ToolResult> {
+    calls
+        .iter()
+        .map(|call| ToolResult {
+            call_id: call.call.id.clone(),
+            name: call.call.name.clone(),
+            output: call
+                .output
+                .clone()
+                .unwrap_or_else(|| ToolOutput::Error("the call returned nothing".into())),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use famulus_core::{
+        ids::{ApprovalId, TurnId},
+        message::ToolCall,
+        tool::{CallKey, Effect},
+        turn::RecordedApproval,
+    };
+
+    fn recorded(
+        state: CallState,
+        repeat: Repeat,
+        approval: Option<(ApprovalState, i64)>,
+    ) -> RecordedCall {
+        RecordedCall {
+            key: CallKey { turn: TurnId::new(), step: 0, call: 0, item: 0 },
+            call: ToolCall { id: "a".into(), name: "t".into(), arguments: "{}".into() },
+            effect: Effect::External,
+            repeat,
+            state,
+            output: (state == CallState::Done).then(|| ToolOutput::Text("done".into())),
+            approval: approval.map(|(state, expires)| RecordedApproval {
+                id: ApprovalId::new(),
+                state,
+                expires_at: Timestamp::from_second(expires).unwrap(),
+            }),
+        }
+    }
+
+    #[test]
+    fn what_happens_to_a_recorded_call() {
+        use ApprovalState as A;
+        use CallState as C;
+        use Repeat as R;
+        enum Want {
+            Run(bool),
+            Wait,
+            Done,
+            Denied,
+            Unknown,
+        }
+        let now = Timestamp::from_second(100).unwrap();
+        let check = |state, repeat, approval, spoken, want: Want| {
+            let got = next(&recorded(state, repeat, approval), now, spoken);
+            let fits = match (&want, &got) {
+                (Want::Run(mark), Next::Run { mark: got }) => mark == got,
+                (Want::Wait, Next::Wait { deadline }) => deadline.as_second() == 200,
+                (Want::Done, Next::Known(ToolOutput::Text(_)))
+                | (Want::Denied, Next::Known(ToolOutput::Denied(_)))
+                | (Want::Unknown, Next::Known(ToolOutput::Unknown(_))) => true,
+                _ => false,
+            };
+            assert!(fits, "{state:?} {repeat:?} {approval:?} {spoken}: {got:?}");
+        };
+        check(C::Planned, R::Safe, None, false, Want::Run(false));
+        check(C::Planned, R::Never, None, false, Want::Run(true));
+        check(C::Sent, R::Safe, None, false, Want::Run(false));
+        check(C::Sent, R::Never, None, false, Want::Unknown);
+        check(C::Done, R::Never, None, false, Want::Done);
+        check(C::Planned, R::Safe, Some((A::Pending, 200)), false, Want::Wait);
+        check(C::Planned, R::Safe, Some((A::Pending, 200)), true, Want::Denied);
+        check(C::Planned, R::Safe, Some((A::Pending, 100)), false, Want::Denied);
+        check(C::Planned, R::Safe, Some((A::Denied, 200)), false, Want::Denied);
+        check(C::Planned, R::Safe, Some((A::Expired, 50)), false, Want::Denied);
+        check(C::Planned, R::Safe, Some((A::Superseded, 200)), false, Want::Denied);
+        check(C::Planned, R::Safe, Some((A::Approved, 50)), false, Want::Run(true));
+        check(C::Planned, R::Never, Some((A::Approved, 200)), true, Want::Run(true));
+        check(C::Sent, R::Never, Some((A::Consumed, 200)), false, Want::Unknown);
+        check(C::Sent, R::Safe, Some((A::Consumed, 200)), false, Want::Run(true));
+    }
+}

@@ -1,0 +1,295 @@
+//! What happens to a lane inside somebody's transaction.
+//!
+//! These functions take a connection, so that work is enqueued, and a lease settled, in the very
+//! transaction that writes the domain rows.
+
+use crate::{error::QueueError, instant::Instant};
+use famulus_core::ids::PersonId;
+use famulus_core::turn::Fence;
+use jiff::Timestamp;
+use sqlx::PgConnection;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A kind of work, with workers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Turns; the lane is the conversation.
+    Turn,
+    /// Messages on their way out; the lane is the conversation.
+    Delivery,
+}
+
+impl Class {
+    pub const ALL: [Self; 2] = [Self::Turn, Self::Delivery];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Delivery => "delivery",
+        }
+    }
+}
+
+/// One piece of work. Its id is the id of what is to be worked (a turn, an outbound message).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub id: Uuid,
+    pub class: Class,
+    pub lane: Uuid,
+    pub person: PersonId,
+}
+
+/// A leased lane and the job at its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub fence: Fence,
+    pub job: Job,
+    /// How often the lane was claimed since it last made progress, this time included.
+    pub attempts: i32,
+}
+
+/// What a guarded write says about the lane's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something was recorded that a successor need not repeat: earlier deaths are forgiven.
+    Made,
+    None,
+}
+
+/// Adds jobs to the ends of their lanes. One statement for any number of jobs of one class.
+pub async fn enqueue(
+    conn: &mut PgConnection,
+    class: Class,
+    jobs: &[Job],
+) -> Result<(), QueueError> {
+    let ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
+    let lanes: Vec<Uuid> = jobs.iter().map(|job| job.lane).collect();
+    let persons: Vec<Uuid> = jobs.iter().map(|job| job.person.0).collect();
+    // Lanes are locked in the order of their ids, so that two batches never wait for each other.
+    sqlx::query!(
+        r#"
+        with added as (
+            select * from unnest($2::uuid[], $3::uuid[], $4::uuid[]) with ordinality
+                as a (id, lane, person_id, place)
+        ),
+        lanes as (
+            insert into queue_lane as l (class, id, state, due_at, pending)
+            select $1, lane, 'ready', now(), count(*) from added group by lane order by lane
+            on conflict (class, id) do update set
+                pending = l.pending + excluded.pending,
+                state = case when l.state = 'idle' then 'ready' else l.state end,
+                due_at = case when l.state = 'idle' then excluded.due_at else l.due_at end
+        )
+        insert into queue_job (id, class, lane, person_id)
+        select id, $1, lane, person_id from added order by place
+        "#,
+        class.as_str(),
+        &ids,
+        &lanes,
+        &persons,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("enqueue"))?;
+    Ok(())
+}
+
+/// Proves that the lease is still this worker's, and holds the lane's row until the transaction
+/// ends, so that nobody can claim it between the proof and the commit.
+pub async fn guard(
+    conn: &mut PgConnection,
+    class: Class,
+    fence: &Fence,
+    progress: Progress,
+) -> Result<(), QueueError> {
+    #[cfg(feature = "sabotage")]
+    if crate::sabotage::is_out(crate::sabotage::Safety::Fencing) {
+        return Ok(());
+    }
+    let held = match progress {
+        Progress::Made => sqlx::query!(
+            "update queue_lane set attempts = 0
+             where class = $1 and id = $2 and worker = $3 and fence = $4",
+            class.as_str(),
+            fence.lane,
+            fence.worker.0,
+            fence.token,
+        )
+        .execute(conn)
+        .await
+        .map(|done| done.rows_affected()),
+        Progress::None => sqlx::query_scalar!(
+            r#"select 1 as "one!" from queue_lane
+             where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,
+            class.as_str(),
+            fence.lane,
+            fence.worker.0,
+            fence.token,
+        )
+        .fetch_optional(conn)
+        .await
+        .map(|row| u64::from(row.is_some())),
+    }
+    .map_err(QueueError::database("check the lease"))?;
+    if held == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
+}
+
+/// Settles a finished job: the lane goes on with the next one, or idles.
+pub async fn complete(
+    conn: &mut PgConnection,
+    class: Class,
+    fence: &Fence,
+    job: Uuid,
+) -> Result<(), QueueError> {
+    complete_many(conn, class, &[(*fence, job)])
+        .await
+        .and_then(|done| if done == 1 { Ok(()) } else { Err(QueueError::LeaseLost) })
+}
+
+/// Settles many finished jobs at once; returns how many leases were still held.
+pub async fn complete_many(
+    conn: &mut PgConnection,
+    class: Class,
+    finished: &[(Fence, Uuid)],
+) -> Result<u64, QueueError> {
+    let lanes: Vec<Uuid> = finished.iter().map(|(fence, _)| fence.lane).collect();
+    let workers: Vec<Uuid> = finished.iter().map(|(fence, _)| fence.worker.0).collect();
+    let tokens: Vec<i64> = finished.iter().map(|(fence, _)| fence.token).collect();
+    let jobs: Vec<Uuid> = finished.iter().map(|(_, job)| *job).collect();
+    #[cfg(feature = "sabotage")]
+    let unfenced = crate::sabotage::is_out(crate::sabotage::Safety::Fencing);
+    #[cfg(not(feature = "sabotage"))]
+    let unfenced = false;
+    // `pending` is counted down on the row itself, not recounted: a job that is being enqueued at
+    // this moment holds the row's lock, and its count is then seen.
+    let done = sqlx::query!(
+        r#"
+        with settled as (
+            update queue_lane l set
+                pending = l.pending - 1,
+                attempts = 0,
+                worker = null,
+                state = case when l.pending > 1 then 'ready' else 'idle' end,
+                due_at = case when l.pending > 1 then now() end
+            from unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::uuid[])
+                as f (lane, worker, token, job)
+            where l.class = $1 and l.id = f.lane
+                and ($6 or (l.worker = f.worker and l.fence = f.token))
+            returning f.job
+        )
+        delete from queue_job using settled where id = settled.job
+        "#,
+        class.as_str(),
+        &lanes,
+        &workers,
+        &tokens,
+        &jobs,
+        unfenced,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("complete"))?;
+    Ok(done.rows_affected())
+}
+
+/// Gives the lane up until `deadline`, or until [`wake`]. The wait ends once: whichever comes first
+/// moves the lane out of `waiting`, and the other finds nothing to do.
+pub async fn park(
+    conn: &mut PgConnection,
+    class: Class,
+    fence: &Fence,
+    deadline: Timestamp,
+) -> Result<(), QueueError> {
+    let done = sqlx::query!(
+        "update queue_lane set state = 'waiting', due_at = $5, worker = null, attempts = 0
+         where class = $1 and id = $2 and worker = $3 and fence = $4",
+        class.as_str(),
+        fence.lane,
+        fence.worker.0,
+        fence.token,
+        Instant(deadline) as _,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("park"))?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
+}
+
+/// Ends waits now. Lanes that do not wait are left alone.
+pub async fn wake(conn: &mut PgConnection, class: Class, lanes: &[Uuid]) -> Result<(), QueueError> {
+    sqlx::query!(
+        "update queue_lane set state = 'ready', due_at = now()
+         where class = $1 and id = any($2) and state = 'waiting'",
+        class.as_str(),
+        lanes,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("wake"))?;
+    Ok(())
+}
+
+/// Gives the lease back for another try after `delay`. `blameless` takes back the attempt, for a
+/// worker that only shuts down.
+pub async fn retry(
+    conn: &mut PgConnection,
+    class: Class,
+    fence: &Fence,
+    delay: Duration,
+    blameless: bool,
+) -> Result<(), QueueError> {
+    let done = sqlx::query!(
+        "update queue_lane set
+             state = 'ready', worker = null,
+             due_at = now() + $5 * interval '1 microsecond',
+             attempts = greatest(0, attempts - case when $6 then 1 else 0 end)
+         where class = $1 and id = $2 and worker = $3 and fence = $4",
+        class.as_str(),
+        fence.lane,
+        fence.worker.0,
+        fence.token,
+        delay.as_micros() as f64,
+        blameless,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("give the lease back"))?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
+}
+
+/// Moves the job at the head of the lane to the dead letters, with the reason; the lane goes on.
+pub async fn bury(
+    conn: &mut PgConnection,
+    class: Class,
+    fence: &Fence,
+    job: Uuid,
+    reason: &str,
+) -> Result<(), QueueError> {
+    let done = sqlx::query!(
+        r#"
+        with settled as (
+            update queue_lane l set
+                pending = l.pending - 1,
+                attempts = 0,
+                worker = null,
+                state = case when l.pending > 1 then 'ready' else 'idle' end,
+                due_at = case when l.pending > 1 then now() end
+            where l.class = $1 and l.id = $2 and l.worker = $3 and l.fence = $4
+            returning l.id
+        )
+        update queue_job set dead = true, reason = $6, died_at = now()
+        from settled where queue_job.id = $5
+        "#,
+        class.as_str(),
+        fence.lane,
+        fence.worker.0,
+        fence.token,
+        job,
+        reason,
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("bury"))?;
+    if done.rows_affected() == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
+}

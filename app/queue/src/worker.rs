@@ -1,0 +1,237 @@
+//! A worker: claims lanes of one class, works them concurrently, and keeps the leases alive.
+
+use crate::{
+    claim::Queue,
+    hint::{Hints, Topic},
+    lane::{self, Class, Lease},
+};
+use async_trait::async_trait;
+use famulus_core::turn::Fence;
+use std::{collections::HashMap, future::pending, sync::Arc, time::Duration};
+use tokio::{
+    task::{Id, JoinSet},
+    time::{Instant, MissedTickBehavior, interval_at, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Work is looked for this often even when no hint comes.
+const POLL: Duration = Duration::from_secs(10);
+/// Lanes claimed in one statement.
+const BATCH: usize = 64;
+
+/// Does the work of one class.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// Works a lease, and settles it in the transaction that records the outcome. `cancel` ends
+    /// when the lease is lost or the process must give its work up.
+    async fn work(&self, lease: Lease, cancel: CancellationToken) -> Outcome;
+}
+
+/// What became of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Settled, or lost to somebody else.
+    Settled,
+    /// To be given back and tried again.
+    Retry { delay: Duration, blameless: bool },
+}
+
+/// Bounds of one worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Leases worked at once.
+    pub concurrency: usize,
+    /// After shutdown begins, work may end by itself for this long; then it is handed over.
+    pub grace: Duration,
+}
+
+struct Held {
+    lease: Lease,
+    cancel: CancellationToken,
+}
+
+/// Claims and works until `shutdown` ends, then drains.
+pub async fn run<H: Handler>(
+    queue: Queue,
+    class: Class,
+    hints: Hints,
+    handler: Arc<H>,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let topic = match class {
+        Class::Turn => Topic::Turn,
+        Class::Delivery => Topic::Delivery,
+    };
+    let mut hint = hints.subscribe(topic);
+    let mut running: JoinSet<Outcome> = JoinSet::new();
+    let mut held: HashMap<Id, Held> = HashMap::new();
+    let beat_every = queue.lease / 4;
+    let mut beat = interval_at(Instant::now() + beat_every, beat_every);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last_beat = Instant::now();
+    let mut look_again = Some(Instant::now());
+    let mut give_up: Option<Instant> = None;
+
+    loop {
+        let draining = give_up.is_some();
+        let free = limits.concurrency.saturating_sub(running.len());
+        if !draining && free > 0 && look_again.is_some_and(|at| at <= Instant::now()) {
+            hint.mark_unchanged();
+            let wanted = free.min(BATCH);
+            match queue.claim(class, wanted).await {
+                Ok(leases) => {
+                    let full = leases.len() == wanted;
+                    if running.is_empty() {
+                        last_beat = Instant::now();
+                    }
+                    for lease in leases {
+                        let cancel = CancellationToken::new();
+                        let work = {
+                            let (handler, cancel) = (Arc::clone(&handler), cancel.clone());
+                            async move { handler.work(lease, cancel).await }
+                        };
+                        let id = running.spawn(work).id();
+                        held.insert(id, Held { lease, cancel });
+                    }
+                    look_again = Some(if full {
+                        Instant::now()
+                    } else {
+                        Instant::now() + sleep_until_due(&queue, class, running.is_empty()).await
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(error = %error, class = class.as_str(), "claiming failed");
+                    look_again = Some(Instant::now() + Duration::from_millis(500));
+                }
+            }
+            continue;
+        }
+        let wake = if draining || free == 0 { None } else { look_again };
+        tokio::select! {
+            () = shutdown.cancelled(), if !draining => {
+                give_up = Some(Instant::now() + limits.grace);
+            }
+            _changed = hint.changed(), if wake.is_some() => look_again = Some(Instant::now()),
+            () = at(wake) => {}
+            () = at(give_up), if draining => {
+                for work in held.values() {
+                    work.cancel.cancel();
+                }
+                // Cancelled once; what does not listen is ended by the caller's deadline.
+                give_up = Some(Instant::now() + Duration::from_secs(3600));
+            }
+            Some(ended) = running.join_next_with_id() => {
+                let id = match &ended {
+                    Ok((id, _)) => *id,
+                    Err(error) => error.id(),
+                };
+                if let Some(work) = held.remove(&id) {
+                    settle(&queue, class, &work.lease, ended.map(|(_, outcome)| outcome)).await;
+                }
+                look_again = Some(Instant::now());
+            }
+            _tick = beat.tick(), if !held.is_empty() => {
+                last_beat = extend(&queue, class, &held, last_beat).await;
+            }
+        }
+        if draining && running.is_empty() {
+            return;
+        }
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => pending().await,
+    }
+}
+
+/// How long until something falls due by itself, with some jitter so that replicas spread out.
+async fn sleep_until_due(queue: &Queue, class: Class, idle: bool) -> Duration {
+    let jitter = Duration::from_millis(u64::from(queue.worker.0.as_bytes()[15]) * 4);
+    let poll = POLL + jitter;
+    // While this worker holds leases, their own ends stand in the index; the heartbeat moves them.
+    if !idle {
+        return poll.min(queue.lease);
+    }
+    match queue.next_due(class).await {
+        Ok(Some(due)) => (due + Duration::from_millis(1)).min(poll),
+        Ok(None) => poll,
+        Err(error) => {
+            tracing::warn!(error = %error, "looking ahead failed");
+            poll
+        }
+    }
+}
+
+/// Extends all leases. Those that are lost, or that could not be extended before they end, are
+/// cancelled: from then on somebody else may hold them.
+async fn extend(
+    queue: &Queue,
+    class: Class,
+    held: &HashMap<Id, Held>,
+    last_beat: Instant,
+) -> Instant {
+    let started = Instant::now();
+    let fences: Vec<Fence> = held.values().map(|work| work.lease.fence).collect();
+    match queue.heartbeat(class, &fences).await {
+        Ok(alive) => {
+            for work in held.values() {
+                let fence = work.lease.fence;
+                if !alive.contains(&(fence.lane, fence.token)) {
+                    work.cancel.cancel();
+                }
+            }
+            started
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, leases = held.len(), "extending leases failed");
+            if started.duration_since(last_beat) + queue.lease / 4 >= queue.lease {
+                for work in held.values() {
+                    work.cancel.cancel();
+                }
+            }
+            last_beat
+        }
+    }
+}
+
+async fn settle(
+    queue: &Queue,
+    class: Class,
+    lease: &Lease,
+    ended: Result<Outcome, tokio::task::JoinError>,
+) {
+    let (delay, blameless) = match ended {
+        Ok(Outcome::Settled) => return,
+        Ok(Outcome::Retry { delay, blameless }) => (delay, blameless),
+        Err(error) => {
+            tracing::error!(job = %lease.job.id, error = %error, "a worker task panicked");
+            (backoff(lease.attempts), false)
+        }
+    };
+    if let Err(error) = give_back(queue, class, &lease.fence, delay, blameless).await {
+        tracing::warn!(job = %lease.job.id, error = %error,
+            "a lease was not given back; it ends by itself");
+    }
+}
+
+async fn give_back(
+    queue: &Queue,
+    class: Class,
+    fence: &Fence,
+    delay: Duration,
+    blameless: bool,
+) -> Result<(), crate::QueueError> {
+    let mut conn =
+        queue.pool().acquire().await.map_err(crate::QueueError::database("give the lease back"))?;
+    lane::retry(&mut conn, class, fence, delay, blameless).await
+}
+
+/// 0.5 s, doubling, at most 30 s.
+pub fn backoff(attempts: i32) -> Duration {
+    let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or(0).min(6);
+    Duration::from_millis(500 << doublings).min(Duration::from_secs(30))
+}
