@@ -24,7 +24,13 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         shell.run(install).await?;
     }
     let mut command = std::process::Command::new(program);
-    command.current_dir(crate::workspace::root()).args(["check", "bans", "licenses", "sources"]);
+    command.current_dir(crate::workspace::root()).args([
+        "check",
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
     if args.advisories {
         command.arg("advisories");
     }

@@ -222,6 +222,22 @@ async fn a_dropped_server_stops_by_itself() {
 }
 
 #[tokio::test]
+async fn a_start_that_is_given_up_leaves_no_server() {
+    let folder = folder();
+    start(folder.path(), &Tasks::new()).await.stop().await;
+    let tasks = Tasks::new();
+    let starting = PrivatePostgres::start(settings(folder.path()), &tasks);
+    let running = until("the process", async || !processes(folder.path()).is_empty());
+    tokio::select! {
+        biased;
+        () = running => {}
+        started = starting => drop(started.unwrap()),
+    }
+    until("the stop", async || processes(folder.path()).is_empty()).await;
+    start(folder.path(), &Tasks::new()).await.stop().await;
+}
+
+#[tokio::test]
 async fn a_long_path_gets_its_socket_elsewhere() {
     let folder = folder();
     let data_dir = folder.path().join("long".repeat(30));

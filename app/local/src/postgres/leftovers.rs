@@ -53,13 +53,6 @@ pub(super) fn clear(pgdata: &Path) -> Result<(), PostgresError> {
     remove_misleading_pid_file(pgdata)
 }
 
-/// Asks the server on `pgdata`, if one runs, to stop, and does not wait for it.
-pub(super) fn ask_to_stop(pgdata: &Path) {
-    if let Some(postmaster) = postmaster(pgdata) {
-        send(postmaster, Signal::INT);
-    }
-}
-
 /// Whether all ended in time.
 fn wait_until_none(pgdata: &Path, patience: Duration) -> bool {
     let asked = Instant::now();

@@ -172,7 +172,6 @@ impl PrivatePostgres {
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         self.stop.cancel();
-        leftovers::ask_to_stop(&self.server.pgdata);
     }
 }
 

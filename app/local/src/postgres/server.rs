@@ -71,7 +71,8 @@ pub enum Stopped {
     Forced,
 }
 
-/// A server process and where its part of the log begins.
+/// A server process and where its part of the log begins. Asked to stop when it is dropped, be it
+/// in the middle of its start.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) child: Child,
@@ -207,6 +208,13 @@ impl Started {
         }
         tracing::error!(pgdata = %pgdata.display(), "Postgres cannot be stopped");
         Stopped::Forced
+    }
+}
+
+/// Nobody waits for a server that is only dropped, but it is told.
+impl Drop for Started {
+    fn drop(&mut self) {
+        signal_child(&self.child, Signal::INT);
     }
 }
 
