@@ -24,12 +24,12 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { first: Duration::from_secs(600), between: Duration::from_secs(60), retries: 3 }
+        Self { first: Duration::from_mins(10), between: Duration::from_mins(1), retries: 3 }
     }
 }
 
 /// The longest pause between two tries, whatever the provider asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What came of one try.
 pub(crate) enum Asked {
@@ -143,12 +143,13 @@ pub(crate) async fn ask(
 /// Whatever of the reply was not streamed is shown now, so that viewers hold what is recorded.
 fn show_rest(reply: &ModelReply, shown: &Shown, stream: &mut Stream) {
     let whole = visible_text(&reply.parts);
-    match whole.strip_prefix(shown.text.as_str()) {
-        Some(rest) => stream.delta(DeltaKind::Text, rest.to_owned()),
-        None => tracing::error!(
+    if let Some(rest) = whole.strip_prefix(shown.text.as_str()) {
+        stream.delta(DeltaKind::Text, rest.to_owned())
+    } else {
+        tracing::error!(
             model = %reply.model,
             "a reply differs from what was streamed of it; viewers see the streamed text"
-        ),
+        );
     }
 }
 

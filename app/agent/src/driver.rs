@@ -18,6 +18,7 @@ use famulus_core::{
     knowledge::KnowledgeStore,
     message::{MessageRole, Part, Sentinel, ToolCall, visible_text},
     model::{Model, ModelReply, ModelRequest, Usage},
+    outbound::{Channel, ReplyRule},
     tool::{CallKey, Plan, StoreError, ToolSpec, Tools},
     turn::{
         CallState, Ended, Ending, Fence, LoadedTurn, NewMessage, PlannedCall, RecordedApproval,
@@ -26,7 +27,7 @@ use famulus_core::{
 };
 use jiff::SignedDuration;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -50,8 +51,12 @@ pub struct Driver {
     pub knowledge: Arc<dyn KnowledgeStore>,
     pub blobs: Arc<dyn Blobs>,
     pub clock: Arc<dyn Clock>,
+    pub channels: Channels,
     pub limits: Limits,
 }
+
+/// The ways out, by name.
+pub type Channels = Arc<BTreeMap<String, Arc<dyn Channel>>>;
 
 /// How far a turn was driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +170,10 @@ impl Driver {
         let driven = run.until_done(state, begin).await?;
         if driven == Driven::Ended(TurnState::Complete) && run.turn.untitled {
             let title = title::ask(self.model.as_ref(), Arc::clone(&self.blobs), &run.turn).await;
-            if let Some(title) = title {
-                self.log.set_title(turn, &title).await?;
+            if let Some(title) = title
+                && let Err(error) = self.log.set_title(turn, &title).await
+            {
+                tracing::warn!(error = %error, "a title was not stored; the next turn asks again");
             }
         }
         Ok(driven)
@@ -509,7 +516,8 @@ impl Run<'_> {
             | TurnState::Queued
             | TurnState::Running
             | TurnState::Waiting => None,
-        };
+        }
+        .filter(|_| self.is_delivered());
         let message =
             (!parts.is_empty()).then(|| NewMessage { id: MessageId::new(), parts, blocks });
         let complete = self.stream.next(Event::Complete {
@@ -546,6 +554,18 @@ impl Run<'_> {
                 self.take_in(news);
                 Ok(Happened::Input(Input::Steered))
             }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Whether the channel that the turn came from wants its reply delivered.
+    fn is_delivered(&self) -> bool {
+        let Some(origin) = &self.turn.origin else { return false };
+        let rule = self.driver.channels.get(&origin.channel).map(|c| c.capabilities().reply);
+        match rule {
+            Some(ReplyRule::Text | ReplyRule::SendTool) => true,
+            Some(ReplyRule::Kept) | None => false,
         }
     }
 }

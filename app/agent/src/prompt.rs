@@ -123,13 +123,13 @@ fn within(history: &[Arc<Message>], mut chars: usize) -> &[Arc<Message>] {
     let latest = history.last().and_then(|m| m.turn);
     for (place, message) in history.iter().enumerate().rev() {
         let size = size(message);
-        if message.turn != latest {
+        if message.turn == latest {
+            chars = chars.saturating_sub(size);
+        } else {
             if size > chars {
                 break;
             }
             chars -= size;
-        } else {
-            chars = chars.saturating_sub(size);
         }
         let begins = place == 0 || history[place - 1].turn != message.turn;
         if begins {

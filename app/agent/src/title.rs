@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 const PROMPT: &str = include_str!("prompts/title.md");
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const WORDS: usize = 4;
 const LONGEST: usize = 80;
 

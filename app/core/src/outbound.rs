@@ -39,6 +39,8 @@ pub struct Capabilities {
 pub enum ReplyRule {
     /// The model's text is the reply.
     Text,
+    /// The conversation is the mailbox: whoever asked reads the reply there.
+    Kept,
     /// The model sends by a tool; its text is delivered only if no tool reached the sender.
     SendTool,
 }

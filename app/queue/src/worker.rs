@@ -119,7 +119,7 @@ pub async fn run<H: Handler>(
                     work.cancel.cancel();
                 }
                 // Cancelled once; what does not listen is ended by the caller's deadline.
-                give_up = Some(Instant::now() + Duration::from_secs(3600));
+                give_up = Some(Instant::now() + Duration::from_hours(1));
             }
             Some(ended) = running.join_next_with_id() => {
                 let id = match &ended {
