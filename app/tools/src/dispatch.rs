@@ -1,0 +1,188 @@
+//! The one door through which calls run.
+
+use crate::arguments;
+use crate::catalogue::{Catalogue, Entry, action_of};
+use crate::output::cap;
+use crate::tool::{Policy, ToolError};
+use async_trait::async_trait;
+use famulus_core::agent::Grants;
+use famulus_core::message::ToolCall;
+use famulus_core::tool::{
+    CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, ToolSpec, Tools, Verdict,
+};
+use futures::FutureExt as _;
+use serde_json::Value;
+use std::error::Error;
+use std::panic::AssertUnwindSafe;
+use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
+
+#[async_trait]
+impl Tools for Catalogue {
+    fn catalogue(&self, grants: &Grants) -> Vec<ToolSpec> {
+        self.visible(grants)
+    }
+
+    fn plan(&self, call: &ToolCall, grants: &Grants) -> Plan {
+        match self.read(call, grants) {
+            Ok(ready) => Plan {
+                effect: ready.policy.effect,
+                repeat: ready.policy.repeat,
+                verdict: ready.verdict(),
+            },
+            // Nothing happens, so nothing can go wrong by its happening again.
+            Err(refusal) => Plan {
+                effect: Effect::Read,
+                repeat: Repeat::Safe,
+                verdict: Verdict::Refuse(refusal),
+            },
+        }
+    }
+
+    async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput {
+        let ready = match self.read(call, &context.grants) {
+            Ok(ready) => ready,
+            Err(refusal) => return cap(refusal),
+        };
+        let span = tracing::info_span!(
+            "tool",
+            tool.name = ready.entry.spec.name,
+            tool.action = action_of(&ready.arguments),
+            call.key = %context.key,
+        );
+        let (name, began) = (ready.entry.spec.name.clone(), Instant::now());
+        let output = cap(ready.run(&context).instrument(span).await);
+        metrics::histogram!("famulus_tool_seconds", "tool" => name, "outcome" => outcome(&output))
+            .record(began.elapsed());
+        output
+    }
+}
+
+/// A call that may run.
+struct Ready<'a> {
+    entry: &'a Entry,
+    policy: Policy,
+    arguments: Value,
+}
+
+impl Catalogue {
+    /// Everything that is checked before a call runs; the same when it is planned and when it runs.
+    fn read(&self, call: &ToolCall, grants: &Grants) -> Result<Ready<'_>, ToolOutput> {
+        let Some(entry) = self.find(&call.name, grants) else {
+            return Err(ToolOutput::Error(self.unknown(&call.name, grants)));
+        };
+        let name = &entry.spec.name;
+        let arguments =
+            arguments::read(name, &call.arguments, &entry.validator).map_err(ToolOutput::Error)?;
+        let action = action_of(&arguments);
+        if let Some(action) = action
+            && !grants.allows(name, Some(action))
+        {
+            let text = arguments::unknown_action(name, action, &entry.granted(grants));
+            return Err(ToolOutput::Error(text));
+        }
+        let Some(policy) = entry.policy(&arguments).copied() else {
+            // The catalogue took no tool without a line for each action.
+            return Err(ToolOutput::Error(format!("`{name}` has no policy for this action")));
+        };
+        Ok(Ready { entry, policy, arguments })
+    }
+
+    fn unknown(&self, name: &str, grants: &Grants) -> String {
+        let names = self.names(grants);
+        let name: String = name.chars().take(80).collect();
+        if names.is_empty() {
+            format!("there is no tool `{name}`; this agent has none, answer in text")
+        } else {
+            format!("there is no tool `{name}`; the tools are: {}", names.join(", "))
+        }
+    }
+}
+
+impl Ready<'_> {
+    fn verdict(&self) -> Verdict {
+        if !self.policy.ask {
+            return Verdict::Allow;
+        }
+        match self.entry.tool.summary(&self.arguments) {
+            Ok(summary) => Verdict::Ask { summary },
+            Err(error) => Verdict::Refuse(ToolOutput::Error(error.to_string())),
+        }
+    }
+
+    async fn run(self, context: &CallContext) -> ToolOutput {
+        let Self { entry, policy, arguments } = self;
+        let name = &entry.spec.name;
+        if context.cancel.is_cancelled() {
+            return ToolOutput::Error(format!("`{name}` did not run: the turn was stopped"));
+        }
+        let limit = entry.tool.timeout();
+        let work = timeout(limit, entry.tool.run(arguments, context));
+        let work = AssertUnwindSafe(work).catch_unwind();
+        let result = tokio::select! {
+            biased;
+            result = work => result,
+            () = context.cancel.cancelled() => {
+                return unfinished(policy.effect, &format!("`{name}` was stopped with the turn"));
+            }
+        };
+        match result {
+            Ok(Ok(Ok(output))) => output,
+            Ok(Ok(Err(error))) => failed(policy.effect, &error),
+            Ok(Err(_elapsed)) => unfinished(
+                policy.effect,
+                &format!("`{name}` did not finish within {} s", limit.as_secs_f32()),
+            ),
+            Err(_panic) => {
+                tracing::error!("a tool panicked");
+                unfinished(
+                    policy.effect,
+                    &format!("`{name}` broke off by a fault of its own; do not try the same again"),
+                )
+            }
+        }
+    }
+}
+
+/// What the model reads when a call broke off on its way.
+fn unfinished(effect: Effect, what: &str) -> ToolOutput {
+    match effect {
+        Effect::Read => ToolOutput::Error(what.to_owned()),
+        Effect::Write | Effect::External => ToolOutput::Unknown(format!(
+            "{what}; whether it took effect is unknown: look before you repeat it"
+        )),
+    }
+}
+
+/// What the model reads of a tool's own error.
+fn failed(effect: Effect, error: &ToolError) -> ToolOutput {
+    match error {
+        ToolError::Call(_) | ToolError::Rule(_) => ToolOutput::Error(error.to_string()),
+        ToolError::Store(store) => {
+            let source = store.source().map(ToString::to_string);
+            tracing::warn!(error = %store, source, "a tool could not use its store");
+            match store {
+                StoreError::Unavailable(_) => {
+                    unfinished(effect, "the database did not answer; try again in a moment")
+                }
+                StoreError::LeaseLost => ToolOutput::Error(store.to_string()),
+                StoreError::Refused(_) => {
+                    ToolOutput::Error(format!("{store}; repeating it will not help"))
+                }
+            }
+        }
+    }
+}
+
+/// The label under which a call is counted.
+fn outcome(output: &ToolOutput) -> &'static str {
+    match output {
+        ToolOutput::Text(_) | ToolOutput::Json(_) => "done",
+        ToolOutput::Error(_) => "error",
+        ToolOutput::Unknown(_) => "unknown",
+        ToolOutput::Denied(_) => "denied",
+    }
+}
+
+#[cfg(test)]
+mod tests;

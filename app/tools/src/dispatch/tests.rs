@@ -1,0 +1,194 @@
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::fixture::{Bench, call_of};
+use crate::output::LONGEST_OUTPUT;
+use crate::tool::{Policy, Tool, ToolError};
+use async_trait::async_trait;
+use famulus_core::agent::Grants;
+use famulus_core::tool::{
+    CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, Tools as _, Verdict,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A tool that misbehaves in the way that its name says.
+struct Odd {
+    name: &'static str,
+    policy: &'static [Policy],
+    schema: Value,
+}
+
+const READS: &[Policy] = &[Policy::new(None, Effect::Read, Repeat::Safe)];
+const WRITES: &[Policy] = &[Policy::new(None, Effect::External, Repeat::Never)];
+
+fn odd(name: &'static str, policy: &'static [Policy]) -> Arc<dyn Tool> {
+    Arc::new(Odd { name, policy, schema: json!({"type": "object"}) })
+}
+
+#[async_trait]
+impl Tool for Odd {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn description(&self) -> &'static str {
+        "Misbehaves."
+    }
+
+    fn schema(&self) -> Value {
+        self.schema.clone()
+    }
+
+    fn policy(&self) -> &[Policy] {
+        self.policy
+    }
+
+    async fn run(&self, arguments: Value, _: &CallContext) -> Result<ToolOutput, ToolError> {
+        match self.name {
+            "panics" => panic!("as its name says"),
+            "hangs" => std::future::pending().await,
+            "floods" => Ok(ToolOutput::Text("x".repeat(1_000_000))),
+            "loses" => {
+                let cause = std::io::Error::other("connection reset");
+                Err(StoreError::Unavailable(Box::new(cause)).into())
+            }
+            _ => Ok(ToolOutput::Json(arguments.to_string())),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_always_ends_in_an_output() {
+    let odd_ones = |policy| {
+        let names = ["panics", "hangs", "floods", "loses", "echoes"];
+        Bench::with(names.map(|name| odd(name, policy)).to_vec())
+    };
+    let mut reads = odd_ones(READS);
+    let mut writes = odd_ones(WRITES);
+    for (name, expected) in [
+        ("panics", "`panics` broke off by a fault of its own"),
+        ("hangs", "`hangs` did not finish within 30 s"),
+        ("loses", "the database did not answer"),
+    ] {
+        let output = reads.call(name, json!({})).await;
+        assert!(matches!(output, ToolOutput::Error(_)), "{output:?}");
+        assert!(output.text().starts_with(expected), "{output:?}");
+        // What may have reached the world is not called an error.
+        let output = writes.call(name, json!({})).await;
+        assert!(matches!(output, ToolOutput::Unknown(_)), "{output:?}");
+        assert!(output.text().starts_with(expected), "{output:?}");
+    }
+    let output = reads.call("floods", json!({})).await;
+    assert!(output.text().chars().count() <= LONGEST_OUTPUT);
+    assert_eq!(
+        reads.call("echoes", json!({"a": 1, "b": null})).await,
+        ToolOutput::Json(r#"{"a":1}"#.into())
+    );
+    assert_eq!(
+        reads.error("nowhere", json!({})).await,
+        "there is no tool `nowhere`; the tools are: get_time, manage_knowledge, \
+         manage_schedules, panics, hangs, floods, loses, echoes"
+    );
+    reads.context.grants = Grants::default();
+    assert_eq!(
+        reads.error("echoes", json!({})).await,
+        "there is no tool `echoes`; this agent has none, answer in text"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_turn_ends_its_calls() {
+    let mut bench = Bench::with(vec![odd("hangs", WRITES), odd("echoes", WRITES)]);
+    let cancel = bench.context.cancel.clone();
+    let (output, ()) = tokio::join!(bench.call("hangs", json!({})), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancel.cancel();
+    });
+    assert!(matches!(&output, ToolOutput::Unknown(text) if text.contains("stopped with the turn")));
+    assert_eq!(
+        bench.error("echoes", json!({})).await,
+        "`echoes` did not run: the turn was stopped"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_granted_does_not_run() {
+    let mut bench = Bench::new();
+    bench.context.grants = Grants::from_names(["manage_knowledge.list", "get_time"]);
+    let check = |tool: &str, arguments: Value, allowed: bool| {
+        let plan =
+            bench.catalogue.plan(&call_of(tool, &arguments.to_string()), &bench.context.grants);
+        assert_eq!(plan.verdict == Verdict::Allow, allowed, "{tool} {arguments}: {plan:?}");
+        let call = call_of(tool, &arguments.to_string());
+        let (catalogue, context) = (&bench.catalogue, bench.context.clone());
+        async move {
+            let output = catalogue.call(&call, context).await;
+            assert_eq!(!output.is_error(), allowed, "{call:?}: {output:?}");
+            output
+        }
+    };
+    check("get_time", json!({}), true).await;
+    check("manage_knowledge", json!({"action": "list", "store": "memory"}), true).await;
+    let upsert = json!({"action": "upsert", "store": "memory", "content": "x"});
+    let refused = check("manage_knowledge", upsert, false).await;
+    assert!(
+        refused.text().contains(
+            "at arguments/action: \"upsert\" is not one of \"list\" (schema /properties/action/enum)"
+        ),
+        "{refused:?}"
+    );
+    let refused = check("manage_schedules", json!({"action": "list"}), false).await;
+    assert_eq!(
+        refused.text(),
+        "there is no tool `manage_schedules`; the tools are: get_time, manage_knowledge"
+    );
+}
+
+#[test]
+fn a_plan_depends_on_the_call_alone() {
+    let catalogue = Bench::new().catalogue;
+    let plan =
+        |tool: &str, arguments: &str| catalogue.plan(&call_of(tool, arguments), &Grants::all());
+    let allowed = |effect| Plan { effect, repeat: Repeat::Safe, verdict: Verdict::Allow };
+    assert_eq!(plan("get_time", ""), allowed(Effect::Read));
+    assert_eq!(
+        plan("manage_knowledge", r#"{"action":"list","store":"memory"}"#),
+        allowed(Effect::Read)
+    );
+    let create = r#"{"action":"create","note":"n","at":"2020-01-01T00:00"}"#;
+    // Whether the time has passed is for the call to see: a plan knows no clock.
+    assert_eq!(plan("manage_schedules", create), allowed(Effect::Write));
+    assert_eq!(plan("manage_schedules", create), plan("manage_schedules", create));
+    for (tool, arguments, expected) in [
+        ("manage_knowledge", "{\"action\": ", "line 1 column 11"),
+        ("manage_knowledge", r#"{"action":"list","action":"delete"}"#, "stands twice"),
+        ("manage_knowledge", "{}", "\"action\" is a required property"),
+        ("rm", "{}", "there is no tool `rm`"),
+    ] {
+        let Verdict::Refuse(ToolOutput::Error(text)) = plan(tool, arguments).verdict else {
+            panic!("{tool} {arguments} was not refused");
+        };
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_tool_that_does_not_fit_is_not_taken() {
+    let take = |name, policy, schema| -> CatalogueError {
+        let tool: Arc<dyn Tool> = Arc::new(Odd { name, policy, schema });
+        Catalogue::with(&Bench::ports(&Bench::new().clock), vec![tool]).err().unwrap()
+    };
+    const LIST: &[Policy] = &[Policy::read("list")];
+    let actions = |names: &[&str]| json!({"type": "object", "properties": {"action": {"enum": names}}, "required": ["action"]});
+    for (error, expected) in [
+        (take("get_time", READS, json!({})), "there are two tools named `get_time`"),
+        (take("Get.Time", READS, json!({})), "`Get.Time` is not a name for a tool"),
+        (take("x", READS, json!({"type": 7})), "the schema of tool `x` is not a JSON Schema"),
+        (take("x", &[], json!({})), "tool `x` has the actions [] but policy lines for []"),
+        (take("x", LIST, json!({})), "tool `x` has the actions [] but policy lines for [list]"),
+        (take("x", READS, actions(&["list"])), "has the actions [list] but policy lines for [-]"),
+        (take("x", LIST, actions(&["list", "drop"])), "has the actions [list, drop]"),
+    ] {
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

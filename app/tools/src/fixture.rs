@@ -1,0 +1,89 @@
+//! What the tests of this crate stand on: a catalogue over stores in memory, and one person.
+
+use crate::builtin::Ports;
+use crate::catalogue::Catalogue;
+use crate::fake::{FakeKnowledge, FakeSchedules, HandClock};
+use crate::tool::Tool;
+use famulus_core::Clock;
+use famulus_core::agent::Grants;
+use famulus_core::ids::{AgentId, ConversationId, PersonId, TurnId};
+use famulus_core::message::{Provenance, ToolCall};
+use famulus_core::person::{Person, Role};
+use famulus_core::tool::{CallContext, CallKey, ToolOutput, Tools as _};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Bench {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) clock: Arc<HandClock>,
+    /// Of the next call; its key is new for each.
+    pub(crate) context: CallContext,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    pub(crate) fn with(extra: Vec<Arc<dyn Tool>>) -> Self {
+        let clock = HandClock::at("2026-05-01T10:00:00Z".parse().unwrap());
+        let ports = Self::ports(&clock);
+        let context = CallContext {
+            key: CallKey { turn: TurnId::new(), step: 0, call: 0, item: 0 },
+            person: Person {
+                id: PersonId::new(),
+                name: "Ada".into(),
+                role: Role::Owner,
+                time_zone: "Europe/Berlin".into(),
+                language: "en".into(),
+            },
+            agent: AgentId::new(),
+            grants: Grants::all(),
+            conversation: ConversationId::new(),
+            origin: None,
+            began_by: Provenance::Owner,
+            cancel: CancellationToken::new(),
+        };
+        Self { catalogue: Catalogue::with(&ports, extra).unwrap(), clock, context }
+    }
+
+    pub(crate) fn ports(clock: &Arc<HandClock>) -> Ports {
+        let clock: Arc<dyn Clock> = Arc::<HandClock>::clone(clock);
+        Ports {
+            knowledge: FakeKnowledge::new(Arc::clone(&clock)),
+            schedules: FakeSchedules::new(Arc::clone(&clock)),
+            clock,
+        }
+    }
+
+    /// Calls with the next key.
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> ToolOutput {
+        self.context.key.call += 1;
+        self.repeat(tool, arguments).await
+    }
+
+    /// Calls with the key of the last call, as after a crash.
+    pub(crate) async fn repeat(&self, tool: &str, arguments: Value) -> ToolOutput {
+        let call = call_of(tool, &arguments.to_string());
+        self.catalogue.call(&call, self.context.clone()).await
+    }
+
+    /// Calls, and reads the JSON of a result.
+    pub(crate) async fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        let output = self.call(tool, arguments).await;
+        let ToolOutput::Json(text) = &output else { panic!("{tool} gave {output:?}") };
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Calls, and reads the text of an error.
+    pub(crate) async fn error(&mut self, tool: &str, arguments: Value) -> String {
+        let output = self.call(tool, arguments).await;
+        let ToolOutput::Error(text) = output else { panic!("{tool} gave {output:?}") };
+        text
+    }
+}
+
+pub(crate) fn call_of(tool: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: "c1".into(), name: tool.into(), arguments: arguments.into() }
+}
