@@ -84,14 +84,18 @@ async fn prepare(shell: &mut Shell, scratch: &Scratch) -> Result<QueryData> {
     let mut clean = cargo(["clean", "--quiet", "--target-dir"]);
     clean.arg(&target).args(packages());
     shell.run(clean).await?;
-    let mut expand = cargo(["check", "--all-targets", "--target-dir"]);
-    expand
-        .arg(&target)
-        .args(packages())
-        .env("DATABASE_URL", &url)
-        .env("SQLX_OFFLINE", "false")
-        .env("SQLX_OFFLINE_DIR", folder.path());
-    shell.run(expand).await?;
+    // Twice, because a feature may put one query in the place of another.
+    for features in [&[][..], &["--all-features"]] {
+        let mut expand = cargo(["check", "--quiet", "--all-targets", "--target-dir"]);
+        expand
+            .arg(&target)
+            .args(packages())
+            .args(features)
+            .env("DATABASE_URL", &url)
+            .env("SQLX_OFFLINE", "false")
+            .env("SQLX_OFFLINE_DIR", folder.path());
+        shell.run(expand).await?;
+    }
     read(folder.path())
 }
 
