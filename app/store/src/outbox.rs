@@ -1,0 +1,291 @@
+//! Messages on their way out, as the delivery worker takes them up and settles them.
+//!
+//! ```text
+//! pending ─► sending ─► delivered
+//!    ▲          ├─ certainly not sent: back to pending, tried again
+//!    │          ├─ refused: failed, a dead letter
+//!    └── retry ─┴─ may have arrived: unknown, a person decides
+//! ```
+//!
+//! `sending` is recorded before the message leaves. A worker that finds it there took over from one
+//! that died in between: a channel that ignores repeats is simply asked again, for any other the
+//! outcome is unknown.
+
+use crate::{
+    codec::{decode, without_nul, word},
+    db::{Scope, Store, Tx},
+    error::Error,
+};
+use famulus_core::{
+    blob::BlobRef,
+    crash,
+    ids::{ConversationId, OutboundId, PersonId, TurnId},
+    inbound::Address,
+    outbound::Outbound,
+    turn::Fence,
+};
+use famulus_queue::{Class, Instant, Job, hint::Topic, inspect, lane, lane::Progress};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutboxState {
+    Pending,
+    /// On its way: recorded before it left.
+    Sending,
+    Delivered,
+    /// It may have arrived. It is not sent again unless a person says so.
+    Unknown,
+    Failed,
+}
+
+impl OutboxState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Sending => "sending",
+            Self::Delivered => "delivered",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A message as the delivery worker takes it up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryRecord {
+    pub outbound: Outbound,
+    /// [`OutboxState::Sending`] means that a predecessor died while it sent.
+    pub state: OutboxState,
+    /// How often it was begun to be sent.
+    pub attempts: i32,
+}
+
+/// Why a message was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// It certainly did not arrive: try again after a while.
+    NotSent { reason: String, retry_after: Duration },
+    /// It may have arrived.
+    Unknown { reason: String },
+    /// It never will.
+    Refused { reason: String },
+}
+
+/// A message in the list of those on their way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxItem {
+    pub id: OutboundId,
+    pub person: PersonId,
+    pub conversation: ConversationId,
+    pub turn: TurnId,
+    pub to: Address,
+    pub state: OutboxState,
+    pub attempts: i32,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// The stored body: JSON, as bytes.
+#[derive(Deserialize)]
+struct Body {
+    markdown: String,
+    attachments: Vec<BlobRef>,
+}
+
+/// For the delivery worker: every write proves its lease.
+impl Store {
+    /// The message of a delivery job; `None` when it is gone.
+    pub async fn load_delivery(&self, id: OutboundId) -> Result<Option<DeliveryRecord>, Error> {
+        let mut tx = self.begin_relaxed(Scope::System).await?;
+        let row = sqlx::query!(
+            "select person_id, conversation_id, address, body, state, attempts
+             from outbox where id = $1",
+            id.0,
+        )
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(Error::on("read an outbound message"))?;
+        tx.commit().await.map_err(Error::on("read an outbound message"))?;
+        let Some(row) = row else { return Ok(None) };
+        let Body { markdown, attachments } = decode("an outbound message", &row.body)?;
+        Ok(Some(DeliveryRecord {
+            outbound: Outbound {
+                id,
+                person: PersonId(row.person_id),
+                conversation: ConversationId(row.conversation_id),
+                to: serde_json::from_value(row.address).map_err(Error::unreadable("an address"))?,
+                markdown,
+                attachments,
+            },
+            state: word("the state of an outbound message", &row.state)?,
+            attempts: row.attempts,
+        }))
+    }
+
+    /// Records that the message is about to leave.
+    ///
+    /// # Errors
+    /// [`Error::LeaseLost`]: it must not be sent.
+    pub async fn mark_sending(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
+        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        lane::guard(&mut tx, Class::Delivery, fence, Progress::None).await?;
+        sqlx::query!(
+            "update outbox set state = 'sending', attempts = attempts + 1
+             where id = $1 and state in ('pending', 'sending')",
+            id.0,
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::on("mark a message as leaving"))?;
+        crash::before("delivery.sending");
+        tx.commit().await.map_err(Error::on("mark a message as leaving"))?;
+        crash::after("delivery.sending");
+        Ok(())
+    }
+
+    /// Records that the channel took the message, and ends the job. Also right for a job whose
+    /// message is gone.
+    pub async fn delivered(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
+        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        // Completing proves the lease, as giving back and burying do.
+        lane::complete(&mut tx, Class::Delivery, fence, id.0).await?;
+        set_state(&mut tx, id, OutboxState::Delivered, None).await?;
+        settle(tx).await
+    }
+
+    /// Records why the message was not delivered, and gives the job back, ends or buries it.
+    pub async fn delivery_failed(
+        &self,
+        fence: &Fence,
+        id: OutboundId,
+        why: &Undelivered,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        match why {
+            Undelivered::NotSent { reason, retry_after } => {
+                lane::retry(&mut tx, Class::Delivery, fence, *retry_after, false).await?;
+                set_state(&mut tx, id, OutboxState::Pending, Some(reason)).await?;
+            }
+            Undelivered::Unknown { reason } => {
+                lane::complete(&mut tx, Class::Delivery, fence, id.0).await?;
+                set_state(&mut tx, id, OutboxState::Unknown, Some(reason)).await?;
+            }
+            Undelivered::Refused { reason } => {
+                let words = without_nul(reason);
+                lane::bury(&mut tx, Class::Delivery, fence, id.0, &words).await?;
+                set_state(&mut tx, id, OutboxState::Failed, Some(reason)).await?;
+            }
+        }
+        settle(tx).await
+    }
+}
+
+/// For people.
+impl Store {
+    /// Messages on their way and those that ended, of a person or of everybody, newest first.
+    pub async fn outbox(
+        &self,
+        person: Option<PersonId>,
+        state: Option<OutboxState>,
+        limit: i64,
+    ) -> Result<Vec<OutboxItem>, Error> {
+        let scope = person.map_or(Scope::System, Scope::Person);
+        let mut tx = self.begin_relaxed(scope).await?;
+        let rows = sqlx::query!(
+            r#"select id, person_id, conversation_id, turn_id, address, state, attempts, error,
+                      created_at as "created_at: Instant", ended_at as "ended_at: Instant"
+               from outbox where $1::text is null or state = $1
+               order by created_at desc, id desc limit $2"#,
+            state.map(OutboxState::as_str),
+            limit,
+        )
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(Error::on("read the outbox"))?;
+        tx.commit().await.map_err(Error::on("read the outbox"))?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(OutboxItem {
+                    id: OutboundId(row.id),
+                    person: PersonId(row.person_id),
+                    conversation: ConversationId(row.conversation_id),
+                    turn: TurnId(row.turn_id),
+                    to: serde_json::from_value(row.address)
+                        .map_err(Error::unreadable("an address"))?,
+                    state: word("the state of an outbound message", &row.state)?,
+                    attempts: row.attempts,
+                    error: row.error,
+                    created_at: row.created_at.0,
+                    ended_at: row.ended_at.map(|at| at.0),
+                })
+            })
+            .collect()
+    }
+
+    /// Sends a message again whose outcome is unknown, or that failed; false when there is no such
+    /// message.
+    pub async fn retry_outbound(&self, id: OutboundId) -> Result<bool, Error> {
+        let mut tx = self.begin(Scope::System).await?;
+        let Some(row) = sqlx::query!(
+            "update outbox set state = 'pending', error = null, ended_at = null
+             where id = $1 and state in ('unknown', 'failed')
+             returning person_id, conversation_id",
+            id.0,
+        )
+        .fetch_optional(&mut *tx)
+        .await
+        .map_err(Error::on("send a message again"))?
+        else {
+            return Ok(false);
+        };
+        // A message that failed has a dead letter; one whose outcome is unknown has no job.
+        if !inspect::revive(&mut tx, id.0).await? {
+            let job = Job {
+                id: id.0,
+                class: Class::Delivery,
+                lane: row.conversation_id,
+                person: PersonId(row.person_id),
+            };
+            lane::enqueue(&mut tx, Class::Delivery, &[job]).await?;
+        }
+        tx.commit().await.map_err(Error::on("send a message again"))?;
+        self.hints.announce(Topic::Delivery);
+        Ok(true)
+    }
+}
+
+async fn set_state(
+    conn: &mut PgConnection,
+    id: OutboundId,
+    state: OutboxState,
+    error: Option<&str>,
+) -> Result<(), Error> {
+    let open = match state {
+        OutboxState::Pending | OutboxState::Sending => true,
+        OutboxState::Delivered | OutboxState::Unknown | OutboxState::Failed => false,
+    };
+    sqlx::query!(
+        "update outbox set state = $2, error = $3, ended_at = case when $4 then null else now() end
+         where id = $1",
+        id.0,
+        state.as_str(),
+        error.map(without_nul),
+        open,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("record a delivery"))?;
+    Ok(())
+}
+
+async fn settle(tx: Tx) -> Result<(), Error> {
+    crash::before("delivery.settle");
+    tx.commit().await.map_err(Error::on("record a delivery"))?;
+    crash::after("delivery.settle");
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What is let go, and when. The transcript never is.
+//!
+//! Everything here is idempotent and takes no more than it finds: rows go in bounded batches, each
+//! its own transaction, so that a sweep over years of rows holds no lock for long. Commits do not
+//! wait for the disk: what a crash brings back goes next time.
+
+use crate::{
+    db::{Scope, Store, Tx},
+    error::Error,
+};
+use famulus_queue::Instant;
+use jiff::{SignedDuration, Timestamp};
+use sqlx::error::DatabaseError;
+
+/// Rows of one transaction.
+const BATCH: i64 = 2000;
+/// Files of one transaction; each takes its pieces with it, at most 100 for a 25 MiB upload.
+const FILES: i64 = 50;
+/// Transactions of one kind in one sweep, so that a sweep ends.
+const ROUNDS: usize = 200;
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Events, after their turn ended.
+    pub events: SignedDuration,
+    /// Keys of messages that came in: how long a repeat is recognised.
+    pub inbox: SignedDuration,
+    /// Results of keyed effects.
+    pub effects: SignedDuration,
+    /// Uploads that never ended.
+    pub partial_blobs: SignedDuration,
+    /// Files that no message refers to.
+    pub unreferenced_blobs: SignedDuration,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        let days = |days: i64| SignedDuration::from_hours(24 * days);
+        Self {
+            events: SignedDuration::from_hours(1),
+            inbox: days(30),
+            effects: days(30),
+            partial_blobs: days(1),
+            unreferenced_blobs: days(30),
+        }
+    }
+}
+
+/// How many rows went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub events: u64,
+    pub inbox: u64,
+    pub effects: u64,
+    pub partial_blobs: u64,
+    pub unreferenced_blobs: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Events,
+    Inbox,
+    Effects,
+    PartialBlobs,
+    UnreferencedBlobs,
+}
+
+impl Store {
+    /// Deletes what is older than is to be kept.
+    pub async fn sweep_old(&self, now: Timestamp, keep: &Keep) -> Result<Swept, Error> {
+        let Keep { events, inbox, effects, partial_blobs, unreferenced_blobs } = *keep;
+        Ok(Swept {
+            events: self.sweep_kind(Kind::Events, before(now, events)).await?,
+            inbox: self.sweep_kind(Kind::Inbox, before(now, inbox)).await?,
+            effects: self.sweep_kind(Kind::Effects, before(now, effects)).await?,
+            partial_blobs: self.sweep_kind(Kind::PartialBlobs, before(now, partial_blobs)).await?,
+            unreferenced_blobs: self
+                .sweep_kind(Kind::UnreferencedBlobs, before(now, unreferenced_blobs))
+                .await?,
+        })
+    }
+
+    async fn sweep_kind(&self, kind: Kind, until: Instant) -> Result<u64, Error> {
+        let mut swept = 0;
+        for _ in 0..ROUNDS {
+            let mut tx = self.begin_relaxed(Scope::System).await?;
+            let (gone, batch) = match kind {
+                Kind::Events => (events(&mut tx, until).await?, BATCH),
+                Kind::Inbox => (inbox(&mut tx, until).await?, BATCH),
+                Kind::Effects => (effects(&mut tx, until).await?, BATCH),
+                Kind::PartialBlobs => (partial_blobs(&mut tx, until).await?, FILES),
+                Kind::UnreferencedBlobs => (unreferenced_blobs(&mut tx, until).await?, FILES),
+            };
+            tx.commit().await.map_err(Error::on("delete what is old"))?;
+            swept += gone;
+            if gone < batch as u64 {
+                break;
+            }
+        }
+        Ok(swept)
+    }
+}
+
+fn before(now: Timestamp, keep: SignedDuration) -> Instant {
+    Instant(now.checked_sub(keep).unwrap_or(Timestamp::MIN))
+}
+
+/// Events of turns that ended long enough ago. An event is never older than its turn's beginning,
+/// so the events' own age narrows the search.
+async fn events(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from event where ctid = any(array(
+             select e.ctid from event e
+             where e.created_at < $1
+               and not exists (select 1 from turn t
+                               where t.id = e.turn_id and (t.ended_at is null or t.ended_at >= $1))
+             limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old events"))
+}
+
+async fn inbox(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from inbox where ctid = any(array(
+             select i.ctid from inbox i where i.created_at < $1 limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old message keys"))
+}
+
+/// A result is asked for only while its turn may still be taken up again.
+async fn effects(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from effect where ctid = any(array(
+             select e.ctid from effect e where e.created_at < $1 limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old results"))
+}
+
+async fn partial_blobs(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from blob where id = any(array(
+             select b.id from blob b where b.state = 'partial' and b.created_at < $1 limit $2
+             for update skip locked))",
+        until as _,
+        FILES,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete uploads that never ended"))
+}
+
+/// A message that is being accepted holds the rows of its files; those are passed over. Should one
+/// slip through, the reference itself forbids the deletion.
+async fn unreferenced_blobs(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    let done = sqlx::query!(
+        "delete from blob where id = any(array(
+             select b.id from blob b
+             where b.state = 'whole' and b.created_at < $1
+               and not exists (select 1 from message_blob m where m.blob_id = b.id)
+             limit $2 for update skip locked))",
+        until as _,
+        FILES,
+    )
+    .execute(&mut **tx)
+    .await;
+    match done {
+        Ok(done) => Ok(done.rows_affected()),
+        Err(error)
+            if error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation) =>
+        {
+            tracing::debug!("a file was referred to while it was about to go; it stays");
+            Ok(0)
+        }
+        Err(error) => Err(Error::on("delete files that nothing refers to")(error)),
+    }
+}

@@ -1,0 +1,162 @@
+//! Deliveries and dead letters: recorded before they leave, settled with their lease.
+
+use crate::{
+    support::{World, with_store},
+    talk,
+};
+use famulus_core::{
+    ids::{OutboundId, TurnId},
+    turn::{TurnLog, TurnState},
+};
+use famulus_queue::{Class, Lease};
+use famulus_store::{Error, OutboxState, Undelivered};
+use std::time::Duration;
+
+/// A reply on its way, and the lease of its delivery.
+async fn reply(world: &World) -> (OutboundId, Lease) {
+    let person = world.person("Ada").await.id;
+    let conversation = talk::conversation(world, person, "a").await;
+    talk::say(world, person, conversation, "hello", Vec::new()).await;
+    talk::work(&world.store, "good day", None).await;
+    let lease = talk::claim(&world.store, Class::Delivery).await;
+    (OutboundId(lease.job.id), lease)
+}
+
+async fn state(world: &World, id: OutboundId) -> (OutboxState, i32, bool) {
+    let items = world.store.outbox(None, None, 10).await.unwrap();
+    let item = items.into_iter().find(|item| item.id == id).unwrap();
+    (item.state, item.attempts, item.ended_at.is_some())
+}
+
+#[tokio::test]
+async fn a_reply_is_marked_as_leaving_and_then_as_delivered() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, lease) = reply(world).await;
+        let record = store.load_delivery(id).await.unwrap().unwrap();
+        assert_eq!((record.state, record.attempts), (OutboxState::Pending, 0));
+        assert_eq!(record.outbound.markdown, "good day");
+        assert_eq!(record.outbound.to, talk::address());
+        store.mark_sending(&lease.fence, id).await.unwrap();
+        // What a successor would find, had this worker died here.
+        let record = store.load_delivery(id).await.unwrap().unwrap();
+        assert_eq!((record.state, record.attempts), (OutboxState::Sending, 1));
+        store.delivered(&lease.fence, id).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Delivered, 1, true));
+        assert_eq!(store.queue.claim(Class::Delivery, 8).await.unwrap(), vec![]);
+        let late = store.delivered(&lease.fence, id).await;
+        assert!(matches!(late, Err(Error::LeaseLost)));
+        assert!(!store.retry_outbound(id).await.unwrap(), "what arrived is not sent again");
+        assert_eq!(store.load_delivery(OutboundId::new()).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_its_lease_sends_and_records_nothing() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, old) = reply(world).await;
+        sqlx::query("update queue_lane set due_at = now()").execute(&world.admin).await.unwrap();
+        let successor = world.another_store().await;
+        let lease = talk::claim(&successor, Class::Delivery).await;
+        let why = Undelivered::Refused { reason: "no".into() };
+        assert!(matches!(store.mark_sending(&old.fence, id).await, Err(Error::LeaseLost)));
+        assert!(matches!(store.delivered(&old.fence, id).await, Err(Error::LeaseLost)));
+        let refused = store.delivery_failed(&old.fence, id, &why).await;
+        assert!(matches!(refused, Err(Error::LeaseLost)));
+        assert_eq!(state(world, id).await, (OutboxState::Pending, 0, false));
+        successor.mark_sending(&lease.fence, id).await.unwrap();
+        successor.delivered(&lease.fence, id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_not_sent_is_tried_again() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, lease) = reply(world).await;
+        store.mark_sending(&lease.fence, id).await.unwrap();
+        let why = Undelivered::NotSent { reason: "busy".into(), retry_after: Duration::ZERO };
+        store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Pending, 1, false));
+        let again = talk::claim(store, Class::Delivery).await;
+        assert_eq!((OutboundId(again.job.id), again.attempts), (id, 2));
+        store.mark_sending(&again.fence, id).await.unwrap();
+        store.delivered(&again.fence, id).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Delivered, 2, true));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_waits_for_a_person() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, lease) = reply(world).await;
+        store.mark_sending(&lease.fence, id).await.unwrap();
+        let why = Undelivered::Unknown { reason: "the line broke".into() };
+        store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Unknown, 1, true));
+        assert_eq!(store.queue.claim(Class::Delivery, 8).await.unwrap(), vec![]);
+        let listed = store.outbox(None, Some(OutboxState::Unknown), 10).await.unwrap();
+        assert_eq!(listed[0].error.as_deref(), Some("the line broke"));
+        assert!(store.retry_outbound(id).await.unwrap());
+        assert!(!store.retry_outbound(id).await.unwrap(), "it is on its way");
+        let again = talk::claim(store, Class::Delivery).await;
+        store.delivered(&again.fence, id).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_message_is_a_dead_letter_that_can_be_tried_again() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, lease) = reply(world).await;
+        let why = Undelivered::Refused { reason: "no such chat".into() };
+        store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Failed, 0, true));
+        let dead = store.dead_letters(10).await.unwrap();
+        assert_eq!((dead.len(), dead[0].id, dead[0].reason.as_str()), (1, id.0, "no such chat"));
+        // Over the outbox or over the dead letters: it is the same job.
+        assert!(store.retry_outbound(id).await.unwrap());
+        assert_eq!(store.dead_letters(10).await.unwrap(), vec![]);
+        let again = talk::claim(store, Class::Delivery).await;
+        store.delivery_failed(&again.fence, id, &why).await.unwrap();
+        assert!(store.revive(id.0).await.unwrap());
+        assert_eq!(state(world, id).await, (OutboxState::Pending, 0, false));
+        assert!(!store.revive(id.0).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_buried_turn_can_be_revived() {
+    with_store(async |world| {
+        let store = &world.store;
+        let person = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, person, "a").await;
+        let accepted = talk::say(world, person, conversation, "hello", Vec::new()).await;
+        let lease = talk::claim(store, Class::Turn).await;
+        let report = store.queue_report().await.unwrap();
+        assert_eq!(report.workers, vec![store.queue.worker]);
+        let depth = |class| report.classes.iter().find(|(c, _)| *c == class).unwrap().1;
+        assert_eq!((depth(Class::Turn).jobs, depth(Class::Turn).leased), (1, 1));
+        assert_eq!(depth(Class::Delivery).jobs, 0);
+
+        store.bury_turn(&lease.fence, accepted.turn, "its workers died").await.unwrap();
+        let turn = store.turn(person, accepted.turn).await.unwrap().unwrap();
+        assert_eq!(turn.state, TurnState::Failed);
+        assert_eq!(turn.error.as_deref(), Some("its workers died"));
+        assert!(store.revive(accepted.turn.0).await.unwrap());
+        let turn = store.turn(person, accepted.turn).await.unwrap().unwrap();
+        assert_eq!((turn.state, turn.error, turn.ended_at), (TurnState::Queued, None, None));
+        let lease = talk::claim(store, Class::Turn).await;
+        assert_eq!(TurnId(lease.job.id), accepted.turn);
+        store.take_up(&lease.fence, accepted.turn).await.unwrap();
+        assert!(!store.revive(uuid::Uuid::now_v7()).await.unwrap());
+    })
+    .await;
+}

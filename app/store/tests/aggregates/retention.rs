@@ -1,0 +1,84 @@
+//! What is let go, and what stays for good.
+
+use crate::{support::with_store, talk};
+use bytes::Bytes;
+use famulus_core::{
+    blob::{BlobError, Blobs},
+    inbound::Attachment,
+    knowledge::{KnowledgeKind, KnowledgeStore, Upsert},
+    message::PartBody,
+    tool::CallKey,
+};
+use famulus_store::{Keep, Swept};
+use futures::{StreamExt, stream};
+use jiff::SignedDuration;
+
+#[tokio::test]
+async fn old_things_go_and_the_transcript_stays() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let file = async |text: &'static str| {
+            let bytes = stream::iter([Ok(Bytes::from_static(text.as_bytes()))]).boxed();
+            store.put(ada, "text/plain", 100, bytes).await.unwrap()
+        };
+        let (sent, loose) = (file("sent").await, file("loose").await);
+        let conversation = talk::conversation(world, ada, "a").await;
+        let attachment = Attachment { blob: sent.clone(), name: "a.txt".into() };
+        talk::say(world, ada, conversation, "look", vec![attachment]).await;
+        let ended = talk::work(store, "nice", None).await;
+        let open = talk::say(world, ada, conversation, "and?", Vec::new()).await.turn;
+        let key = CallKey { turn: ended, step: 0, call: 0, item: 0 };
+        let entry = Upsert {
+            id: None,
+            kind: KnowledgeKind::Memory,
+            title: String::new(),
+            body: "b".into(),
+        };
+        store.upsert(ada, key, entry).await.unwrap();
+        // More than one batch of events of the turn that ended, one of the turn that did not.
+        sqlx::query(
+            "insert into event (conversation_id, fence, number, person_id, turn_id, data)
+             select $1, 1, n, $2, case when n = 0 then $4 else $3 end, ''
+             from generate_series(0, 4500) n",
+        )
+        .bind(conversation.0)
+        .bind(ada.0)
+        .bind(ended.0)
+        .bind(open.0)
+        .execute(&world.admin)
+        .await
+        .unwrap();
+        sqlx::query(
+            "insert into inbox (channel, account, external_id, person_id, body_hash, message_id)
+             values ('http', 'a', '1', $1, sha256('x'), $1)",
+        )
+        .bind(ada.0)
+        .execute(&world.admin)
+        .await
+        .unwrap();
+
+        let now = store.queue.now().await.unwrap();
+        let keep = Keep::default();
+        assert_eq!(store.sweep_old(now, &keep).await.unwrap(), Swept::default());
+        let later = now.checked_add(SignedDuration::from_hours(2)).unwrap();
+        let swept = store.sweep_old(later, &keep).await.unwrap();
+        assert_eq!(swept, Swept { events: 4500, ..Swept::default() });
+        let later = now.checked_add(SignedDuration::from_hours(24 * 31)).unwrap();
+        let swept = store.sweep_old(later, &keep).await.unwrap();
+        let expected = Swept { inbox: 1, effects: 1, unreferenced_blobs: 1, ..Swept::default() };
+        assert_eq!(swept, expected);
+        assert_eq!(store.sweep_old(later, &keep).await.unwrap(), Swept::default());
+
+        assert!(matches!(store.get(ada, loose.id).await, Err(BlobError::Missing { .. })));
+        let (found, _) = store.get(ada, sent.id).await.unwrap();
+        assert_eq!(found, sent);
+        let page = store.messages(ada, conversation, None, 10).await.unwrap();
+        assert_eq!(page.items.len(), 3);
+        assert!(page.items[0].parts.iter().any(|part| matches!(
+            &part.body,
+            PartBody::File(file) if file.blob == sent
+        )));
+    })
+    .await;
+}

@@ -1,0 +1,121 @@
+//! Schedules: checked before they are stored, changed by rule, kept apart by person.
+
+use crate::{support::with_store, talk};
+use famulus_core::{
+    ids::{ConversationId, PersonId, TurnId},
+    schedule::{
+        MissedPolicy, NewSchedule, Rule, RuleError, ScheduleChange, ScheduleError, ScheduleStore,
+        schedule_id_of,
+    },
+    tool::CallKey,
+};
+use famulus_store::MAIN_AGENT;
+use jiff::Timestamp;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn cron(expression: &str) -> Rule {
+    Rule::Cron { expression: expression.into() }
+}
+
+fn new(conversation: ConversationId, rule: Rule) -> NewSchedule {
+    NewSchedule {
+        agent: MAIN_AGENT,
+        conversation,
+        note: "water the plants".into(),
+        rule,
+        time_zone: "Europe/Berlin".into(),
+        origin: Some(talk::address()),
+        announce: true,
+        missed: MissedPolicy::RunOnce,
+    }
+}
+
+fn key(call: u32) -> CallKey {
+    CallKey { turn: TurnId(uuid::Uuid::from_u128(9)), step: 0, call, item: 0 }
+}
+
+#[tokio::test]
+async fn a_rule_that_cannot_be_kept_is_not_stored() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        let refused = store.create(ada, key(0), new(conversation, cron("61 * * * *"))).await;
+        assert!(matches!(refused, Err(ScheduleError::Rule(RuleError::Cron { .. }))), "{refused:?}");
+        let now = at("2026-11-21T10:00:00Z");
+        let past = Rule::At { at: at("2026-11-21T09:59:59Z") };
+        let refused = store.create_schedule(ada, new(conversation, past), now).await;
+        assert!(matches!(refused, Err(ScheduleError::Rule(RuleError::Past { .. }))));
+        assert_eq!(store.schedules(ada).await.unwrap(), vec![]);
+        // What failed has not used the call's key up.
+        let made = store.create(ada, key(0), new(conversation, cron("0 9 * * *"))).await.unwrap();
+        assert_eq!(made.id, schedule_id_of(key(0)));
+        let again = store.create(ada, key(0), new(conversation, cron("0 1 * * *"))).await.unwrap();
+        assert_eq!(again, made);
+        assert_eq!(store.list(ada).await.unwrap(), vec![made]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_moves_the_future_only() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        let now = at("2026-11-21T10:00:00Z");
+        let schedule =
+            store.create_schedule(ada, new(conversation, cron("0 9 * * *")), now).await.unwrap();
+        assert_eq!(schedule.next_due, Some(at("2026-11-22T08:00:00Z")));
+        let change = async |change: ScheduleChange, now: &str| {
+            store.change_schedule(ada, schedule.id, change, at(now)).await.unwrap().unwrap()
+        };
+        let noted = ScheduleChange { note: Some("feed the cat".into()), ..Default::default() };
+        let noted = change(noted, "2026-11-25T10:00:00Z").await;
+        assert_eq!(noted.next_due, schedule.next_due, "what is due stays due");
+        let zone = ScheduleChange { time_zone: Some("Asia/Tokyo".into()), ..Default::default() };
+        let zoned = change(zone, "2026-11-25T10:00:00Z").await;
+        assert_eq!(zoned.next_due, Some(at("2026-11-26T00:00:00Z")));
+        let off = ScheduleChange { enabled: Some(false), ..Default::default() };
+        assert_eq!(change(off, "2026-11-25T11:00:00Z").await.next_due, None);
+        let on = ScheduleChange { enabled: Some(true), ..Default::default() };
+        let on = change(on, "2026-11-29T11:00:00Z").await;
+        assert_eq!(on.next_due, Some(at("2026-11-30T00:00:00Z")));
+        assert_eq!(store.schedule(ada, schedule.id).await.unwrap(), Some(on.clone()));
+        // What passed while it was off is neither fired nor missed.
+        let fired = store.fire_due(at("2026-11-29T12:00:00Z"), 10).await.unwrap();
+        assert_eq!((fired.turns, fired.missed, fired.next_due), (vec![], 0, on.next_due));
+
+        let bad = ScheduleChange { rule: Some(cron("x")), ..Default::default() };
+        let refused = store.change_schedule(ada, schedule.id, bad, now).await;
+        assert!(matches!(refused, Err(ScheduleError::Rule(_))));
+        assert_eq!(store.schedule(ada, schedule.id).await.unwrap(), Some(on));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_schedule_lives_in_its_persons_conversation_and_hands() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (ada, bob) = (world.person("Ada").await.id, world.person("Bob").await.id);
+        let hers = talk::conversation(world, ada, "a").await;
+        let now = at("2026-11-21T10:00:00Z");
+        let rule = || Rule::Every { seconds: 3600 };
+        let refused = store.create_schedule(bob, new(hers, rule()), now).await;
+        assert!(matches!(refused, Err(ScheduleError::Store(_))), "{refused:?}");
+        let schedule = store.create_schedule(ada, new(hers, rule()), now).await.unwrap();
+        let seen = async |person: PersonId| store.schedules(person).await.unwrap().len();
+        assert_eq!((seen(ada).await, seen(bob).await), (1, 0));
+        let off = || ScheduleChange { enabled: Some(false), ..Default::default() };
+        assert_eq!(store.change(bob, key(0), schedule.id, off()).await.unwrap(), None);
+        assert!(!store.delete(bob, key(1), schedule.id).await.unwrap());
+        assert!(store.delete(ada, key(2), schedule.id).await.unwrap());
+        assert!(store.delete(ada, key(2), schedule.id).await.unwrap(), "the same call");
+        assert!(!store.delete_schedule(ada, schedule.id).await.unwrap());
+    })
+    .await;
+}

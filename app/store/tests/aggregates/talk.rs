@@ -1,0 +1,92 @@
+//! Messages and turns for the tests that need some.
+
+use crate::support::World;
+use famulus_core::{
+    conversation::ConversationKey,
+    event::EventId,
+    ids::{ConversationId, MessageId, PersonId, TurnId},
+    inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
+    message::{Part, Provenance},
+    model::Usage,
+    turn::{Ending, NewMessage, TurnLog, TurnState},
+};
+use famulus_queue::{Class, Lease};
+use famulus_store::{Accept, Accepted, MAIN_AGENT, NewConversation, Store};
+use sha2::{Digest, Sha256};
+
+pub(crate) async fn conversation(world: &World, person: PersonId, key: &str) -> ConversationId {
+    let new =
+        NewConversation { agent: MAIN_AGENT, key: ConversationKey(key.to_owned()), title: None };
+    world.store.ensure_conversation(person, new).await.unwrap()
+}
+
+pub(crate) fn address() -> Address {
+    Address {
+        channel: "http".into(),
+        account: "famulus".into(),
+        chat: "1".into(),
+        thread: None,
+        reply_to: None,
+    }
+}
+
+pub(crate) async fn say(
+    world: &World,
+    person: PersonId,
+    conversation: ConversationId,
+    text: &str,
+    attachments: Vec<Attachment>,
+) -> Accepted {
+    let inbound = Inbound {
+        source: Source::Http,
+        person,
+        host: person,
+        sender: "somebody".into(),
+        time_zone: "Europe/Berlin".into(),
+        agent: MAIN_AGENT,
+        target: Target::Existing(conversation),
+        external_id: None,
+        body_hash: Sha256::digest(text.as_bytes()).into(),
+        reply: address(),
+        chat: ChatKind::Direct,
+        sent_at: None,
+        arrived_at: "2026-11-21T10:00:00Z".parse().unwrap(),
+        text: text.to_owned(),
+        attachments,
+        provenance: Provenance::Member,
+        meeting: Meeting::Queue,
+    };
+    world.store.accept(inbound).await.unwrap()
+}
+
+/// Leases the one lane of the class that is due.
+pub(crate) async fn claim(store: &Store, class: Class) -> Lease {
+    let mut leases = store.queue.claim(class, 8).await.unwrap();
+    assert_eq!(leases.len(), 1, "{leases:?}");
+    leases.remove(0)
+}
+
+/// Works the one turn that is due: it says `text`, and fails when there is an `error`.
+pub(crate) async fn work(store: &Store, text: &str, error: Option<&str>) -> TurnId {
+    let lease = claim(store, Class::Turn).await;
+    let turn = TurnId(lease.job.id);
+    store.take_up(&lease.fence, turn).await.unwrap();
+    let ending = Ending {
+        turn,
+        state: if error.is_some() { TurnState::Failed } else { TurnState::Complete },
+        message: Some(NewMessage {
+            id: MessageId::new(),
+            parts: vec![Part::assistant_text(text)],
+            blocks: None,
+        }),
+        model: Some("demo".into()),
+        usage: Usage { input_tokens: Some(3), output_tokens: Some(2) },
+        steps: 1,
+        error: error.map(str::to_owned),
+        reply: Some(text.to_owned()),
+        shown: EventId::START,
+        events: Vec::new(),
+    };
+    store.finish(&lease.fence, ending).await.unwrap();
+    turn
+}
