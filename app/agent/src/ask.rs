@@ -144,7 +144,7 @@ pub(crate) async fn ask(
 fn show_rest(reply: &ModelReply, shown: &Shown, stream: &mut Stream) {
     let whole = visible_text(&reply.parts);
     if let Some(rest) = whole.strip_prefix(shown.text.as_str()) {
-        stream.delta(DeltaKind::Text, rest.to_owned())
+        stream.delta(DeltaKind::Text, rest.to_owned());
     } else {
         tracing::error!(
             model = %reply.model,

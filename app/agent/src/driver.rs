@@ -462,7 +462,8 @@ impl Run<'_> {
                     .record_results(
                         self.fence,
                         self.turn.id,
-                        open.first().map_or(self.steps.saturating_sub(1), |call| call.key.step),
+                        open.first()
+                            .map_or_else(|| self.steps.saturating_sub(1), |call| call.key.step),
                         MessageId::new(),
                         results,
                     )

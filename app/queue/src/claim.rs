@@ -138,8 +138,13 @@ impl Queue {
         let tokens: Vec<i64> = held.iter().map(|fence| fence.token).collect();
         let rows = sqlx::query!(
             r#"
+            with locked as (
+                select id from queue_lane where class = $1 and id = any($3)
+                order by id for no key update
+            )
             update queue_lane l set due_at = now() + $5 * interval '1 microsecond'
             from unnest($3::uuid[], $4::bigint[]) as f (lane, token)
+            join locked on locked.id = f.lane
             where l.class = $1 and l.id = f.lane and l.fence = f.token and l.worker = $2
                 and l.state = 'leased'
             returning l.id, l.fence

@@ -165,7 +165,11 @@ pub async fn complete_many(
     // this moment holds the row's lock, and its count is then seen.
     let done = sqlx::query!(
         r#"
-        with settled as (
+        with locked as (
+            select id from queue_lane where class = $1 and id = any($2)
+            order by id for no key update
+        ),
+        settled as (
             update queue_lane l set
                 pending = l.pending - 1,
                 attempts = 0,
@@ -174,6 +178,7 @@ pub async fn complete_many(
                 due_at = case when l.pending > 1 then now() end
             from unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::uuid[])
                 as f (lane, worker, token, job)
+            join locked on locked.id = f.lane
             where l.class = $1 and l.id = f.lane
                 and ($6 or (l.worker = f.worker and l.fence = f.token))
             returning f.job
@@ -219,8 +224,13 @@ pub async fn park(
 /// Ends waits now. Lanes that do not wait are left alone.
 pub async fn wake(conn: &mut PgConnection, class: Class, lanes: &[Uuid]) -> Result<(), QueueError> {
     sqlx::query!(
-        "update queue_lane set state = 'ready', due_at = now()
-         where class = $1 and id = any($2) and state = 'waiting'",
+        "with locked as (
+             select id from queue_lane
+             where class = $1 and id = any($2) and state = 'waiting'
+             order by id for no key update
+         )
+         update queue_lane l set state = 'ready', due_at = now()
+         from locked where l.class = $1 and l.id = locked.id",
         class.as_str(),
         lanes,
     )

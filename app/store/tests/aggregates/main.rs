@@ -10,6 +10,7 @@ mod blobs;
 mod delivery;
 mod isolation;
 mod knowledge;
+mod lock_order;
 mod people;
 mod retention;
 mod schedules;

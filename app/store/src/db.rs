@@ -1,0 +1,320 @@
+//! Opening the store: pools, role, schema; and transactions that name whom they act for.
+
+use crate::{
+    accept::Accepting,
+    error::{ConnectError, Error},
+    events::EventWriter,
+};
+use famulus_core::ids::PersonId;
+use famulus_queue::{Queue, hint::Hints};
+use sqlx::{
+    AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Transaction,
+    migrate::{MigrateError, Migrator},
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use std::{fmt::Write as _, str::FromStr, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// The role that the app works under: no superuser, no way around row-level security.
+const APP_ROLE: &str = "famulus_app";
+
+/// How the store is opened.
+#[derive(Clone, Debug)]
+pub struct Connect {
+    /// `postgres://…`, which may hold a password: never logged.
+    pub url: String,
+    /// Sessions whose commits wait for the disk.
+    pub durable_sessions: u32,
+    /// Sessions whose commits do not.
+    pub relaxed_sessions: u32,
+    /// How long a lease lasts without a heartbeat.
+    pub lease: Duration,
+}
+
+impl Connect {
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            durable_sessions: 12,
+            relaxed_sessions: 6,
+            lease: Duration::from_secs(20),
+        }
+    }
+}
+
+/// The store. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) durable: PgPool,
+    pub(crate) relaxed: PgPool,
+    pub(crate) accepting: Accepting,
+    pub(crate) events: EventWriter,
+    pub queue: Queue,
+    pub hints: Hints,
+    options: Arc<PgConnectOptions>,
+}
+
+/// Work that the store does in the background; each future runs until the token ends, and is to be
+/// spawned under its name.
+pub struct Background {
+    pub tasks: Vec<(&'static str, futures::future::BoxFuture<'static, ()>)>,
+}
+
+/// Whose rows a transaction may touch.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    Person(PersonId),
+    Persons(&'a [PersonId]),
+    /// Sweeps over everybody: schedules that fall due, deliveries, retention.
+    System,
+}
+
+pub(crate) type Tx = Transaction<'static, Postgres>;
+
+impl Store {
+    /// Connects, checks version and role, migrates, and prepares the pools.
+    ///
+    /// # Errors
+    /// [`ConnectError`] names what is wrong with the database and the remedy.
+    pub async fn connect(
+        connect: Connect,
+        shutdown: CancellationToken,
+    ) -> Result<(Self, Background), ConnectError> {
+        let options = PgConnectOptions::from_str(&connect.url)
+            .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?
+            .application_name("famulus");
+        let target = target_of(&options);
+        let mut first = PgConnection::connect_with(&options)
+            .await
+            .map_err(|source| ConnectError::Unreachable { target, source })?;
+        check_version(&mut first).await?;
+        let role = prepare_role(&mut first).await?;
+        migrate(&mut first, role).await?;
+        first.close().await.map_err(ConnectError::Database)?;
+
+        let durable = pool(&options, connect.durable_sessions, role, "on");
+        let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
+        let queue = Queue::new(relaxed.clone(), connect.lease);
+        let hints = Hints::new(queue.worker);
+        let (accepting, accept_loop) =
+            Accepting::start(durable.clone(), hints.clone(), shutdown.clone());
+        let (events, event_loop) =
+            EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
+        let mouth = hints.clone().run_mouth(relaxed.clone(), shutdown.clone());
+        let ear = hints.clone().run_ear(options.clone(), shutdown);
+        let store =
+            Self { durable, relaxed, accepting, events, queue, hints, options: Arc::new(options) };
+        let tasks = vec![
+            ("store.accept", accept_loop),
+            ("store.events", event_loop),
+            ("queue.mouth", Box::pin(mouth) as _),
+            ("queue.ear", Box::pin(ear) as _),
+        ];
+        Ok((store, Background { tasks }))
+    }
+
+    /// Where the store is, without credentials.
+    pub fn target(&self) -> String {
+        target_of(&self.options)
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), Error> {
+        sqlx::query("select 1")
+            .execute(&self.relaxed)
+            .await
+            .map(|_| ())
+            .map_err(Error::on("answer"))
+    }
+
+    /// Closes all sessions, after what runs on them has ended.
+    pub async fn close(&self) {
+        self.durable.close().await;
+        self.relaxed.close().await;
+    }
+
+    /// Begins a durable transaction that sees only the scope's rows.
+    pub(crate) async fn begin(&self, scope: Scope<'_>) -> Result<Tx, Error> {
+        begin(&self.durable, scope).await
+    }
+
+    /// Begins a transaction whose commit does not wait for the disk; also right for reads.
+    pub(crate) async fn begin_relaxed(&self, scope: Scope<'_>) -> Result<Tx, Error> {
+        begin(&self.relaxed, scope).await
+    }
+}
+
+/// One round trip: opens the transaction and names the persons. The names are UUIDs, so the text
+/// cannot be anything but SQL that was written here.
+pub(crate) async fn begin(pool: &PgPool, scope: Scope<'_>) -> Result<Tx, Error> {
+    let statement = format!("begin; set local famulus.persons = '{}'", persons(scope));
+    pool.begin_with(AssertSqlSafe(statement)).await.map_err(Error::on("begin a transaction"))
+}
+
+pub(crate) fn persons(scope: Scope<'_>) -> String {
+    match scope {
+        Scope::System => "*".to_owned(),
+        Scope::Person(person) => person.to_string(),
+        Scope::Persons(persons) => {
+            let mut list = String::with_capacity(persons.len() * 37);
+            for (place, person) in persons.iter().enumerate() {
+                let comma = if place == 0 { "" } else { "," };
+                // Writing to a String cannot fail.
+                let _infallible = write!(list, "{comma}{person}");
+            }
+            list
+        }
+    }
+}
+
+/// Whether sessions must switch to [`APP_ROLE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    AsConnected,
+    Switch,
+}
+
+fn pool(
+    options: &PgConnectOptions,
+    sessions: u32,
+    role: Role,
+    sync_commit: &'static str,
+) -> PgPool {
+    let options = options.clone().options([("synchronous_commit", sync_commit)]);
+    PgPoolOptions::new()
+        .max_connections(sessions)
+        .min_connections(0)
+        .acquire_timeout(Duration::from_secs(10))
+        .idle_timeout(Duration::from_secs(120))
+        .test_before_acquire(false)
+        .after_connect(move |conn, _| Box::pin(async move { take_role(conn, role).await }))
+        .connect_lazy_with(options)
+}
+
+pub(crate) async fn take_role(conn: &mut PgConnection, role: Role) -> Result<(), sqlx::Error> {
+    match role {
+        Role::AsConnected => Ok(()),
+        Role::Switch => conn.execute("set role famulus_app").await.map(|_| ()),
+    }
+}
+
+async fn check_version(conn: &mut PgConnection) -> Result<(), ConnectError> {
+    let number: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(ConnectError::Database)?;
+    if number >= 150_000 {
+        return Ok(());
+    }
+    let found: String = sqlx::query_scalar("show server_version")
+        .fetch_one(conn)
+        .await
+        .map_err(ConnectError::Database)?;
+    Err(ConnectError::TooOld { found })
+}
+
+/// A role that sees everything may migrate, but must not serve: a role without that power is made
+/// (or was made before) and every session switches to it.
+async fn prepare_role(conn: &mut PgConnection) -> Result<Role, ConnectError> {
+    let (role, powerful): (String, bool) = sqlx::query_as(
+        "select rolname::text, rolsuper or rolbypassrls from pg_roles where rolname = current_user",
+    )
+    .fetch_one(&mut *conn)
+    .await
+    .map_err(ConnectError::Database)?;
+    if !powerful {
+        return Ok(Role::AsConnected);
+    }
+    let refused = |reason: String| ConnectError::Role { role: role.clone(), reason };
+    let exists: bool =
+        sqlx::query_scalar("select exists (select 1 from pg_roles where rolname = $1)")
+            .bind(APP_ROLE)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(ConnectError::Database)?;
+    if !exists && let Err(error) = conn.execute("create role famulus_app nologin nobypassrls").await
+    {
+        // Two processes may start at once: the other one's role is as good.
+        let code = error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
+        if !matches!(code.as_deref(), Some("42710" | "23505")) {
+            return Err(refused(error.to_string()));
+        }
+    }
+    let powerful: bool =
+        sqlx::query_scalar("select rolsuper or rolbypassrls from pg_roles where rolname = $1")
+            .bind(APP_ROLE)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(ConnectError::Database)?;
+    if powerful {
+        return Err(refused(format!("the role `{APP_ROLE}` exists but has the same powers")));
+    }
+    let mut trial = conn.begin().await.map_err(ConnectError::Database)?;
+    trial.execute("set local role famulus_app").await.map_err(|e| refused(e.to_string()))?;
+    trial.rollback().await.map_err(ConnectError::Database)?;
+    Ok(Role::Switch)
+}
+
+/// Migrates. The migrator's own advisory lock is off (the product takes none): concurrent starts
+/// are ordered by a lock on a table of ours, which ends with its transaction.
+async fn migrate(conn: &mut PgConnection, role: Role) -> Result<(), ConnectError> {
+    conn.execute(
+        "create table if not exists famulus_start (one integer primary key check (one = 1))",
+    )
+    .await
+    .or_else(|error| {
+        // Concurrent creation of the same table: the other one made it.
+        let code = error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
+        if matches!(code.as_deref(), Some("42P07" | "23505")) {
+            Ok(Default::default())
+        } else {
+            Err(ConnectError::Database(error))
+        }
+    })?;
+    let mut tx = conn.begin().await.map_err(ConnectError::Database)?;
+    tx.execute("lock table famulus_start in access exclusive mode")
+        .await
+        .map_err(ConnectError::Database)?;
+    let mut migrator = Migrator { migrations: MIGRATIONS.migrations.clone(), ..Migrator::DEFAULT };
+    migrator.set_locking(false);
+    // A newer release may have been here: its migrations are such that this one can work on them.
+    migrator.set_ignore_missing(true);
+    migrator.run(&mut *tx).await.map_err(|error| match error {
+        MigrateError::ExecuteMigration(source, version)
+            if version == 1 && lacks_vector(&source) =>
+        {
+            ConnectError::NoVector(source)
+        }
+        other => ConnectError::Migrate(other),
+    })?;
+    if role == Role::Switch {
+        tx.execute(
+            "grant usage on schema public to famulus_app;
+             grant select, insert, update, delete on all tables in schema public to famulus_app;
+             grant usage, select on all sequences in schema public to famulus_app;
+             revoke all on famulus_start from famulus_app;",
+        )
+        .await
+        .map_err(ConnectError::Database)?;
+    }
+    tx.commit().await.map_err(ConnectError::Database)
+}
+
+fn lacks_vector(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|e| e.message().contains("vector"))
+}
+
+fn target_of(options: &PgConnectOptions) -> String {
+    let host = options.get_socket().map_or_else(
+        || format!("{}:{}", options.get_host(), options.get_port()),
+        |socket| socket.display().to_string(),
+    );
+    format!("{host}/{}", options.get_database().unwrap_or("postgres"))
+}
+
+/// An unreadable URL is shown without what may be its password.
+fn without_password(url: &str) -> String {
+    url.rsplit_once('@').map_or_else(|| "(no host)".to_owned(), |(_, host)| format!("…@{host}"))
+}

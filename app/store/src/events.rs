@@ -1,0 +1,296 @@
+//! Events on their way into the table, and out of it.
+//!
+//! All turns of a process share one writer with a session of its own, whose commits do not wait for
+//! the disk. When that session breaks, its number (the generation) changes, and every turn stores
+//! again what it has not seen confirmed by a durable step: a crash of Postgres may have forgotten it.
+
+use crate::{
+    codec::{decode, encode},
+    db::{Role, Scope, Store, persons, take_role},
+    error::Error,
+};
+use async_trait::async_trait;
+use famulus_core::{
+    crash,
+    event::{Envelope, Event, EventId, EventLog},
+    ids::{ConversationId, PersonId, TurnId},
+    tool::StoreError,
+};
+use famulus_queue::hint::{Hints, Topic};
+use futures::future::BoxFuture;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgConnectOptions};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Appends gathered into one statement, at most.
+const GATHER: usize = 256;
+/// Appends that may wait; beyond that, turns wait for a place.
+const WAITING: usize = 1024;
+
+struct Append {
+    person: PersonId,
+    events: Vec<Arc<Envelope>>,
+    stored: oneshot::Sender<Result<u64, Arc<Error>>>,
+}
+
+#[derive(Clone)]
+pub(crate) struct EventWriter {
+    queue: mpsc::Sender<Append>,
+}
+
+impl EventWriter {
+    pub(crate) fn start(
+        options: PgConnectOptions,
+        role: Role,
+        hints: Hints,
+        shutdown: CancellationToken,
+    ) -> (Self, BoxFuture<'static, ()>) {
+        let (queue, waiting) = mpsc::channel(WAITING);
+        let session = Session { options, role, conn: None, generation: 0 };
+        (Self { queue }, Box::pin(run(session, hints, waiting, shutdown)))
+    }
+}
+
+#[async_trait]
+impl EventLog for Store {
+    async fn append(
+        &self,
+        person: PersonId,
+        events: Vec<Arc<Envelope>>,
+    ) -> Result<u64, StoreError> {
+        let gone = || StoreError::Unavailable("the event writer has stopped".into());
+        let (stored, told) = oneshot::channel();
+        crash::before("event.append");
+        self.events.queue.send(Append { person, events, stored }).await.map_err(|_| gone())?;
+        let generation = told
+            .await
+            .map_err(|_| gone())?
+            .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        crash::after("event.append");
+        Ok(generation)
+    }
+}
+
+struct Session {
+    options: PgConnectOptions,
+    role: Role,
+    conn: Option<PgConnection>,
+    generation: u64,
+}
+
+async fn run(
+    mut session: Session,
+    hints: Hints,
+    mut waiting: mpsc::Receiver<Append>,
+    shutdown: CancellationToken,
+) {
+    loop {
+        let mut gathered = Vec::new();
+        let count = tokio::select! {
+            count = waiting.recv_many(&mut gathered, GATHER) => count,
+            () = shutdown.cancelled() => {
+                waiting.close();
+                waiting.recv_many(&mut gathered, GATHER).await
+            }
+        };
+        if count == 0 {
+            return;
+        }
+        let result = session.store(&gathered).await.map_err(Arc::new);
+        if result.is_ok() {
+            hints.announce(Topic::Event);
+        } else {
+            session.conn = None;
+        }
+        for append in gathered {
+            // A turn that was cancelled meanwhile no longer waits.
+            let _gone = append.stored.send(result.clone());
+        }
+    }
+}
+
+impl Session {
+    async fn store(&mut self, appends: &[Append]) -> Result<u64, Error> {
+        if self.conn.is_none() {
+            let options = self.options.clone().options([("synchronous_commit", "off")]);
+            let mut conn =
+                PgConnection::connect_with(&options).await.map_err(Error::on("open a session"))?;
+            take_role(&mut conn, self.role).await.map_err(Error::on("take its role"))?;
+            self.conn = Some(conn);
+            self.generation += 1;
+        }
+        let Some(conn) = self.conn.as_mut() else { return Ok(self.generation) };
+        let people: Vec<PersonId> = appends.iter().map(|append| append.person).collect();
+        let statement =
+            format!("begin; set local famulus.persons = '{}'", persons(Scope::Persons(&people)));
+        let mut tx = conn
+            .begin_with(AssertSqlSafe(statement))
+            .await
+            .map_err(Error::on("begin a transaction"))?;
+        let events: Vec<(PersonId, Arc<Envelope>)> = appends
+            .iter()
+            .flat_map(|append| append.events.iter().map(|event| (append.person, Arc::clone(event))))
+            .collect();
+        insert(&mut tx, &events).await?;
+        tx.commit().await.map_err(Error::on("store events"))?;
+        Ok(self.generation)
+    }
+}
+
+/// Inserts events whose token is still the lane's; storing one again changes nothing.
+pub(crate) async fn insert(
+    conn: &mut PgConnection,
+    events: &[(PersonId, Arc<Envelope>)],
+) -> Result<(), Error> {
+    let mut conversations: Vec<Uuid> = Vec::new();
+    let mut fences: Vec<i64> = Vec::new();
+    let mut numbers: Vec<i64> = Vec::new();
+    let mut persons: Vec<Uuid> = Vec::new();
+    let mut turns: Vec<Uuid> = Vec::new();
+    let mut data: Vec<Vec<u8>> = Vec::new();
+    for (person, envelope) in events {
+        let Some(turn) = turn_of(&envelope.event) else { continue };
+        conversations.push(envelope.conversation.0);
+        fences.push(envelope.id.fence);
+        numbers.push(envelope.id.number);
+        persons.push(person.0);
+        turns.push(turn.0);
+        data.push(encode("an event", envelope.as_ref())?);
+    }
+    if data.is_empty() {
+        return Ok(());
+    }
+    sqlx::query!(
+        r#"
+        insert into event (conversation_id, fence, number, person_id, turn_id, data)
+        select e.* from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::uuid[],
+                               $6::bytea[])
+            as e (conversation, fence, number, person, turn, data)
+        where exists (select 1 from queue_lane l
+                      where l.class = 'turn' and l.id = e.conversation and l.fence = e.fence)
+        on conflict (conversation_id, fence, number) do nothing
+        "#,
+        &conversations,
+        &fences,
+        &numbers,
+        &persons,
+        &turns,
+        &data,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("store events"))?;
+    Ok(())
+}
+
+fn turn_of(event: &Event) -> Option<TurnId> {
+    match event {
+        Event::Delta { turn, .. }
+        | Event::Status { turn, .. }
+        | Event::Usage { turn, .. }
+        | Event::Resumed { turn, .. }
+        | Event::Message { turn, .. }
+        | Event::Complete { turn, .. } => Some(*turn),
+        Event::ListChanged { .. } => None,
+    }
+}
+
+/// What a viewer has seen of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    pub person: PersonId,
+    pub conversation: ConversationId,
+    pub after: EventId,
+}
+
+impl Store {
+    /// Stored events behind each cursor, in order, at most `limit` for each.
+    pub async fn events_after(
+        &self,
+        cursors: &[Cursor],
+        limit: i64,
+    ) -> Result<Vec<Envelope>, Error> {
+        let people: Vec<PersonId> = cursors.iter().map(|cursor| cursor.person).collect();
+        let mut tx = self.begin_relaxed(Scope::Persons(&people)).await?;
+        let rows = sqlx::query_scalar!(
+            r#"
+            select e.data
+            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[])
+                as c (person, conversation, fence, number)
+            cross join lateral (
+                select data, fence, number from event
+                where conversation_id = c.conversation and person_id = c.person
+                    and (fence, number) > (c.fence, c.number)
+                order by fence, number limit $5
+            ) e
+            order by c.conversation, e.fence, e.number
+            "#,
+            &cursors.iter().map(|c| c.person.0).collect::<Vec<_>>(),
+            &cursors.iter().map(|c| c.conversation.0).collect::<Vec<_>>(),
+            &cursors.iter().map(|c| c.after.fence).collect::<Vec<_>>(),
+            &cursors.iter().map(|c| c.after.number).collect::<Vec<_>>(),
+            limit,
+        )
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(Error::on("read events"))?;
+        tx.commit().await.map_err(Error::on("read events"))?;
+        rows.iter().map(|data| decode("an event", data)).collect()
+    }
+
+    /// Where a viewer that has seen nothing begins: before the live turn's first event, or behind
+    /// the last event when nothing runs. The second value says whether `after`, when given, is
+    /// older than what is kept.
+    pub async fn stream_start(
+        &self,
+        person: PersonId,
+        conversation: ConversationId,
+        after: Option<EventId>,
+    ) -> Result<(EventId, bool), Error> {
+        let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
+        let row = sqlx::query!(
+            r#"
+            select
+                f.fence as "first_fence?", f.number as "first_number?",
+                l.fence as "last_fence?", l.number as "last_number?",
+                v.fence as "live_fence?", v.number as "live_number?"
+            from (select 1) one
+            left join lateral (select fence, number from event where conversation_id = $1
+                order by fence, number limit 1) f on true
+            left join lateral (select fence, number from event where conversation_id = $1
+                order by fence desc, number desc limit 1) l on true
+            left join lateral (
+                select e.fence, e.number from event e
+                join conversation c on c.id = e.conversation_id and c.live_turn = e.turn_id
+                where e.conversation_id = $1 order by e.fence, e.number limit 1) v on true
+            "#,
+            conversation.0,
+        )
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(Error::on("find the stream's start"))?;
+        tx.commit().await.map_err(Error::on("find the stream's start"))?;
+        let id = |fence: Option<i64>, number: Option<i64>| {
+            fence.zip(number).map(|(fence, number)| EventId { fence, number })
+        };
+        let first = id(row.first_fence, row.first_number);
+        let last = id(row.last_fence, row.last_number);
+        let live = id(row.live_fence, row.live_number);
+        Ok(match after {
+            Some(after) => {
+                // Ids are wall-clock tokens: one before everything that is kept may have missed
+                // events that are gone.
+                let gone =
+                    first.is_some_and(|first| after.fence < first.fence) && after > EventId::START;
+                (after, gone)
+            }
+            None => match (live, last) {
+                (Some(live), _) => (EventId { number: live.number - 1, ..live }, false),
+                (None, Some(last)) => (last, false),
+                (None, None) => (EventId::START, false),
+            },
+        })
+    }
+}

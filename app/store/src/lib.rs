@@ -1,0 +1,56 @@
+//! Postgres: one file per aggregate, rows in and out as core's words.
+//!
+//! Rows never leave this crate, and no other crate but `queue` writes SQL. Everything that belongs
+//! to a person is read and written in a transaction that names the person ([`db::Scope`]); the
+//! database enforces it by forced row-level security, and a session that names nobody sees nothing.
+//!
+//! Two pools: *durable*, whose commits wait for the disk, and *relaxed*, whose commits do not (leases,
+//! heartbeats, streamed deltas: what a crash of Postgres may forget without anybody having relied
+//! on it).
+
+mod accept;
+mod accept_batch;
+mod agents;
+mod approvals;
+mod blobs;
+mod buried;
+mod calls;
+mod codec;
+mod conversations;
+pub mod db;
+mod effects;
+mod ending;
+mod error;
+mod events;
+mod history;
+mod inspect;
+mod knowledge;
+mod outbox;
+mod people;
+mod retention;
+mod schedules;
+mod stop;
+mod sweep;
+mod titles;
+mod turns;
+mod views;
+
+pub use accept::{Accept, AcceptError, Accepted, Disposition};
+pub use agents::{AgentChange, NewAgent};
+pub use approvals::{Decide, Decided};
+pub use conversations::NewConversation;
+pub use db::{Background, Connect, Scope, Store};
+pub use error::{ConnectError, Error};
+pub use events::Cursor;
+pub use inspect::{DatabaseFacts, QueueReport};
+pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
+pub use people::{NewPerson, PersonChange, PersonError, TokenInfo};
+pub use retention::{Keep, Swept};
+pub use schedules::{SlotInfo, SlotOutcome};
+pub use stop::Stopped;
+pub use sweep::Fired;
+pub use views::{ConversationView, MessageCursor, MessageView, NotACursor, Page, TurnView};
+
+/// The agent that every installation has.
+pub const MAIN_AGENT: famulus_core::ids::AgentId =
+    famulus_core::ids::AgentId(uuid::Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001));
