@@ -72,6 +72,17 @@ impl Catalogue {
         grants.check(&known)
     }
 
+    /// What an agent can be granted: every tool with its actions.
+    pub fn grantable(&self) -> Vec<(String, Vec<String>)> {
+        self.entries
+            .iter()
+            .map(|entry| {
+                let actions = entry.actions.iter().map(|action| (*action).to_owned()).collect();
+                (entry.spec.name.clone(), actions)
+            })
+            .collect()
+    }
+
     pub(crate) fn visible(&self, grants: &Grants) -> Vec<ToolSpec> {
         self.entries.iter().filter_map(|entry| entry.shown(grants)).collect()
     }
