@@ -1,0 +1,174 @@
+//! The demo model: fixed rules instead of a language model, for a first try without a key and for
+//! a smoke turn after an upgrade.
+//!
+//! It really calls the tools that it is offered and says only what their results hold: change a
+//! stored memory and the answer changes. The same conversation always gets the same answer.
+//!
+//! ```text
+//! messages ─► ask (what was said, which calls are done) ─► intent (what is meant)
+//!          ─► act (replayed over the done calls) ─► more calls, or the text
+//! ```
+//!
+//! Refuses to know: how tools work, where anything is kept, and what time it is; all of that it
+//! reads from the conversation.
+
+mod act;
+mod ask;
+mod intent;
+mod memo;
+mod phrase;
+mod recognise;
+mod schedules;
+#[cfg(test)]
+mod tests;
+mod title;
+mod when;
+mod words;
+
+use crate::config::DemoConfig;
+use ask::Ask;
+use famulus_core::message::{Message, Part, ToolCall};
+use famulus_core::model::{
+    Model, ModelError, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage,
+};
+use famulus_core::tool::ToolSpec;
+use futures::{StreamExt as _, stream};
+use memo::{Memo, Wanted};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The responder.
+#[derive(Clone, Debug, Default)]
+pub struct Demo {
+    delay: Duration,
+}
+
+/// What the demo model answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Text(String),
+    /// To be run, in any order; the rest of the answer depends on their results.
+    Calls(Vec<ToolCall>),
+}
+
+/// What the demo model reads: a request without what it needs no eyes for.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub system: &'a str,
+    pub messages: &'a [Arc<Message>],
+    pub tools: &'a [ToolSpec],
+}
+
+/// Answers; pure.
+pub fn answer(question: Question<'_>) -> Answer {
+    if title::is_asked_for(question.system) {
+        return Answer::Text(title::of(question.messages));
+    }
+    let ask = Ask::read(question.messages);
+    let memo = Memo::new(&ask.done, question.tools);
+    let mut said = Vec::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for intent in intent::read(&ask) {
+        match act::run(&intent, &memo, &ask) {
+            Ok(text) | Err(memo::Halt::Say(text)) => said.push(text),
+            Err(memo::Halt::Wants(calls)) => memo::add(&mut wanted, calls),
+        }
+    }
+    if wanted.is_empty() {
+        return Answer::Text(ask.rest_of(&said.join("\n\n")));
+    }
+    let message = question.messages.len();
+    let calls = wanted.into_iter().enumerate().map(|(position, call)| ToolCall {
+        id: format!("demo_{message}_{position}"),
+        name: call.tool.to_owned(),
+        arguments: call.arguments.to_string(),
+    });
+    Answer::Calls(calls.collect())
+}
+
+impl Demo {
+    /// The name of the provider and of its one model.
+    pub const NAME: &str = "demo";
+
+    pub fn new(config: &DemoConfig) -> Self {
+        Self { delay: Duration::from_millis(config.delay_ms) }
+    }
+}
+
+impl Model for Demo {
+    fn provider(&self) -> &str {
+        Self::NAME
+    }
+
+    fn ask(&self, request: ModelRequest) -> ModelStream {
+        let answer = answer(Question {
+            system: &request.system,
+            messages: &request.messages,
+            tools: &request.tools,
+        });
+        let events = stream::iter(events(&request, answer));
+        let delay = self.delay;
+        if delay.is_zero() {
+            return events.boxed();
+        }
+        events
+            .then(move |event| async move {
+                tokio::time::sleep(delay).await;
+                event
+            })
+            .boxed()
+    }
+}
+
+fn events(request: &ModelRequest, answer: Answer) -> Vec<Result<ModelEvent, ModelError>> {
+    let mut events = Vec::new();
+    let parts = match answer {
+        Answer::Text(text) => {
+            events.extend(deltas(&text).map(|piece| Ok(ModelEvent::Text(piece.to_owned()))));
+            vec![Part::assistant_text(text)]
+        }
+        Answer::Calls(calls) => {
+            let name = |call: &ToolCall| call.name.clone();
+            events.extend(calls.iter().map(|call| Ok(ModelEvent::Calling { name: name(call) })));
+            calls.into_iter().map(Part::call).collect()
+        }
+    };
+    let reply = ModelReply {
+        model: Demo::NAME.to_owned(),
+        usage: Usage {
+            input_tokens: Some(read_words(request)),
+            output_tokens: Some(parts.iter().map(part_words).sum()),
+        },
+        parts,
+        blocks: None,
+    };
+    events.push(Ok(ModelEvent::Done(Box::new(reply))));
+    events
+}
+
+/// The text in pieces of a word each, with what follows it.
+pub fn deltas(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(char::is_whitespace)
+}
+
+/// The demo model's tokens are words.
+fn read_words(request: &ModelRequest) -> u64 {
+    let parts = request.messages.iter().flat_map(|message| &message.parts);
+    words_in(&request.system) + words_in(&request.context) + parts.map(part_words).sum::<u64>()
+}
+
+fn part_words(part: &Part) -> u64 {
+    use famulus_core::message::PartBody;
+    match &part.body {
+        PartBody::Text { text } | PartBody::Reasoning { text } => words_in(text),
+        PartBody::ToolCall(call) => words_in(&call.arguments),
+        PartBody::ToolResult(result) => words_in(result.output.text()),
+        PartBody::Image(_) | PartBody::Audio(_) | PartBody::File(_) | PartBody::Sentinel { .. } => {
+            0
+        }
+    }
+}
+
+fn words_in(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}

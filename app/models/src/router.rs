@@ -1,0 +1,50 @@
+//! The choice of a provider: the configured endpoint, or the demo model.
+
+use crate::config::{Config, ConfigError};
+use crate::demo::Demo;
+use crate::openai::OpenAi;
+use famulus_core::model::{Model, ModelError, ModelRequest, ModelStream};
+use futures::{StreamExt as _, stream};
+use std::sync::Arc;
+
+/// Sends each request to the provider that it names.
+///
+/// `demo` always means the demo model, so that an installation can be tried out whatever else is
+/// configured. Every other name, and none, goes to the endpoint if there is one.
+pub struct Models {
+    endpoint: Option<OpenAi>,
+    demo: Demo,
+}
+
+impl Models {
+    /// Builds what the configuration describes; reaches nothing yet.
+    pub fn from_config(config: Config) -> Result<Arc<dyn Model>, ConfigError> {
+        let demo = Demo::new(&config.demo);
+        let endpoint = match (&config.base_url, &config.name) {
+            (Some(_), _) => Some(OpenAi::new(config)?),
+            (None, None) => None,
+            (None, Some(name)) if name == Demo::NAME => None,
+            (None, Some(name)) => {
+                return Err(ConfigError::BaseUrlMissing { name: name.clone() });
+            }
+        };
+        Ok(Arc::new(Self { endpoint, demo }))
+    }
+}
+
+impl Model for Models {
+    fn provider(&self) -> &str {
+        self.endpoint.as_ref().map_or_else(|| self.demo.provider(), Model::provider)
+    }
+
+    fn ask(&self, request: ModelRequest) -> ModelStream {
+        match (request.model.as_deref(), &self.endpoint) {
+            (Some(Demo::NAME), _) | (None, None) => self.demo.ask(request),
+            (_, Some(endpoint)) => endpoint.ask(request),
+            (Some(name), None) => {
+                let error = ModelError::Unknown { name: name.to_owned() };
+                stream::iter([Err(error)]).boxed()
+            }
+        }
+    }
+}
