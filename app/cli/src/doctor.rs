@@ -1,0 +1,313 @@
+//! `famulus doctor`: what is wrong between here and a working answer, and what to do about it.
+//!
+//! Looks from the outside in: the address, the token and its file, whether somebody answers, who
+//! the token is, whether both sides are of one version; then what the server says of itself. A
+//! check that needs an earlier one which failed is left out.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::connection::{Connection, TokenSource, is_loopback};
+use crate::error::Error;
+use crate::output::Output;
+use crate::status;
+use crate::wire::{Me, ServerCheck, Status};
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Print the checks as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Finding {
+    Good,
+    /// Works, and could harm.
+    Warning,
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Side {
+    Client,
+    Server,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    side: Side,
+    name: String,
+    finding: Finding,
+    detail: String,
+    /// What to do; empty where nothing is to be done.
+    remedy: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    ok: bool,
+    checks: Vec<Check>,
+}
+
+/// Whether everything is well.
+pub(crate) async fn run(
+    args: DoctorArgs,
+    connection: &Connection,
+    output: &mut Output,
+) -> Result<bool, Error> {
+    let checks = examine(connection).await;
+    let ok = checks.iter().all(|check| check.finding != Finding::Bad);
+    if args.json {
+        let report = serde_json::to_value(Report { ok, checks }).unwrap_or_default();
+        output.print(&format!("{report:#}"))?;
+    } else {
+        output.print(&told(&checks))?;
+    }
+    Ok(ok)
+}
+
+async fn examine(connection: &Connection) -> Vec<Check> {
+    let mut checks = vec![address(connection)];
+    checks.extend(token(connection));
+    let client = match Client::new(connection) {
+        Ok(client) => client,
+        Err(error) => {
+            // Address and token have their own lines.
+            if let Error::Setup { .. } = error {
+                checks.push(failed("client", &error));
+            }
+            return checks;
+        }
+    };
+    checks.push(server(&client).await);
+    if checks.last().is_some_and(|check| check.finding == Finding::Bad) {
+        return checks;
+    }
+    checks.push(ready(&client).await);
+    match client.get::<Me>(&["v1", "me"], &[], "who the token belongs to").await {
+        Ok(me) => {
+            let detail = format!("{}, scope {}", me.person.name, me.scope);
+            checks.push(good("account", detail));
+            checks.push(version(&me.version));
+        }
+        Err(error) => {
+            checks.push(failed("account", &error));
+            return checks;
+        }
+    }
+    match status::read::<Status>(&client).await {
+        Ok(status) => checks.extend(status.checks.into_iter().map(of_server)),
+        Err(error) => checks.push(failed("status", &error)),
+    }
+    checks
+}
+
+fn address(connection: &Connection) -> Check {
+    match connection.address() {
+        Ok(url) if url.scheme() == "http" && !is_loopback(&url) => Check {
+            side: Side::Client,
+            name: "address".to_owned(),
+            finding: Finding::Warning,
+            detail: format!("{url} is not encrypted: token and messages can be read on the way"),
+            remedy: "put a proxy with TLS before the server and use its https address".to_owned(),
+        },
+        Ok(url) => good("address", url.to_string()),
+        Err(error) => failed("address", &error),
+    }
+}
+
+/// Whether there is a token, and whether its file is closed to others.
+fn token(connection: &Connection) -> Vec<Check> {
+    let mut checks = Vec::new();
+    match connection.token.read() {
+        Ok(_) => checks.push(good("token", connection.token.describe())),
+        Err(error) => checks.push(failed("token", &error)),
+    }
+    if let TokenSource::File(path) = &connection.token
+        && let Ok(metadata) = std::fs::metadata(path)
+    {
+        let mode = metadata.permissions().mode() & 0o777;
+        let (shown, open) = (path.display(), mode & 0o077 != 0);
+        checks.push(Check {
+            side: Side::Client,
+            name: "token file".to_owned(),
+            finding: if open { Finding::Bad } else { Finding::Good },
+            detail: format!(
+                "{shown} has mode {mode:04o}{}",
+                if open { ": others on this machine can read it" } else { "" }
+            ),
+            remedy: if open {
+                format!("chmod 600 {shown}, and make a new token if others may have read it")
+            } else {
+                String::new()
+            },
+        });
+    }
+    checks
+}
+
+async fn server(client: &Client) -> Check {
+    match client.probe("livez").await {
+        Ok(200) => good("server", "answers".to_owned()),
+        Ok(other) => bad(
+            "server",
+            format!("{} answers {other} on /livez", client.address()),
+            "check that the address is that of a Famulus server",
+        ),
+        Err(error) => failed("server", &error),
+    }
+}
+
+async fn ready(client: &Client) -> Check {
+    match client.probe("readyz").await {
+        Ok(200) => good("ready", "takes messages".to_owned()),
+        Ok(other) => bad(
+            "ready",
+            format!("/readyz answers {other}"),
+            "wait until the start has finished; the server's log says what it waits for",
+        ),
+        Err(error) => failed("ready", &error),
+    }
+}
+
+fn version(server: &str) -> Check {
+    let ours = env!("CARGO_PKG_VERSION");
+    if server == ours {
+        return good("version", ours.to_owned());
+    }
+    bad(
+        "version",
+        format!("this program is {ours} and the server is {server}"),
+        "use the program of the server's version",
+    )
+}
+
+fn of_server(check: ServerCheck) -> Check {
+    Check {
+        side: Side::Server,
+        name: check.name,
+        finding: if check.ok { Finding::Good } else { Finding::Bad },
+        detail: check.detail.unwrap_or_default(),
+        remedy: check.remedy.unwrap_or_default(),
+    }
+}
+
+fn good(name: &str, detail: String) -> Check {
+    Check {
+        side: Side::Client,
+        name: name.to_owned(),
+        finding: Finding::Good,
+        detail,
+        remedy: String::new(),
+    }
+}
+
+fn bad(name: &str, detail: String, remedy: &str) -> Check {
+    Check {
+        side: Side::Client,
+        name: name.to_owned(),
+        finding: Finding::Bad,
+        detail,
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// Our errors say what to do behind the semicolon.
+fn failed(name: &str, error: &Error) -> Check {
+    let text = error.to_string();
+    let (detail, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+    bad(name, detail.to_owned(), remedy)
+}
+
+fn told(checks: &[Check]) -> String {
+    let mut lines = Vec::new();
+    for check in checks {
+        let sign = match check.finding {
+            Finding::Good => "ok  ",
+            Finding::Warning => "warn",
+            Finding::Bad => "FAIL",
+        };
+        lines.push(format!("{sign}  {}: {}", check.name, check.detail));
+        if check.finding != Finding::Good && !check.remedy.is_empty() {
+            lines.push(format!("      do: {}", check.remedy));
+        }
+    }
+    let count = checks.iter().filter(|check| check.finding == Finding::Bad).count();
+    lines.push(match count {
+        0 => "everything is well".to_owned(),
+        1 => "1 check failed".to_owned(),
+        _ => format!("{count} checks failed"),
+    });
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn connection(url: &str, token: &Path) -> Connection {
+        Connection {
+            url: url.to_owned(),
+            token: TokenSource::File(token.to_owned()),
+            data_dir: PathBuf::new(),
+            colour: false,
+        }
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "fam_x").unwrap();
+        let check = |mode: u32, expected: Finding| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let checks = token(&connection("http://127.0.0.1:3000", &path));
+            assert_eq!(checks[1].finding, expected, "{mode:o}");
+        };
+        check(0o600, Finding::Good);
+        check(0o400, Finding::Good);
+        check(0o640, Finding::Bad);
+        check(0o604, Finding::Bad);
+    }
+
+    #[tokio::test]
+    async fn without_address_or_token_nothing_else_is_tried() {
+        let missing = Path::new("/nonexistent/token");
+        let check = async |url: &str, expected: &[(&str, Finding)]| {
+            let checks = examine(&connection(url, missing)).await;
+            let found: Vec<(&str, Finding)> =
+                checks.iter().map(|check| (check.name.as_str(), check.finding)).collect();
+            assert_eq!(found, expected);
+        };
+        check("nonsense", &[("address", Finding::Bad), ("token", Finding::Bad)]).await;
+        check("http://10.0.0.1", &[("address", Finding::Warning), ("token", Finding::Bad)]).await;
+    }
+
+    #[test]
+    fn each_failure_says_what_to_do() {
+        let checks = [
+            good("address", "http://127.0.0.1:3000/".to_owned()),
+            failed("token", &Error::TokenShape { origin: "/data/token".to_owned() }),
+            of_server(ServerCheck {
+                name: "disk".to_owned(),
+                ok: false,
+                detail: Some("full".to_owned()),
+                remedy: Some("make room".to_owned()),
+            }),
+        ];
+        assert_eq!(
+            told(&checks),
+            "ok    address: http://127.0.0.1:3000/\n\
+             FAIL  token: /data/token holds no token\n      do: `famulus token` shows the right one\n\
+             FAIL  disk: full\n      do: make room\n\
+             2 checks failed"
+        );
+    }
+}

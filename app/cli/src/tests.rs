@@ -1,0 +1,165 @@
+//! The commands that ask once, against a scripted server.
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::output::{Kind, Output};
+use crate::paint::Size;
+use crate::peer::{Paper, Peer, Script, TOKEN};
+use crate::{Command, Connection, ConnectionArgs, Error, dispatch};
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Runs a command line and gives what it wrote and how it ended.
+async fn run(connection: &Connection, kind: Kind, line: &str) -> (String, Result<bool, Error>) {
+    let words = std::iter::once("famulus").chain(line.split_whitespace());
+    let program = Program::try_parse_from(words).unwrap();
+    let out = Paper::default();
+    let output = Output::fake(Box::new(out.clone()), kind, Box::new(Paper::default()), kind);
+    let ended = Box::pin(dispatch(program.command, connection, output)).await;
+    let good = format!("{:?}", std::process::ExitCode::SUCCESS);
+    (out.text(), ended.map(|code| format!("{code:?}") == good))
+}
+
+#[tokio::test]
+async fn each_command_has_a_table_and_json() {
+    let peer = Peer::start(Script::default()).await;
+    let connection = peer.connection(TOKEN);
+    for (line, expected) in [
+        ("status", "version"),
+        ("queue", "`famulus queue dead` says why"),
+        ("queue dead", "no model"),
+        ("queue retry 7", "tried again"),
+        ("approvals", "nothing waits"),
+        ("approvals list", "nothing waits"),
+        ("schedules", "no schedules"),
+        ("history", "hello"),
+        ("history 5 --conversation main", "hello"),
+        ("doctor", "everything is well"),
+    ] {
+        let (out, ended) = run(&connection, Kind::Plain, line).await;
+        assert!(ended.unwrap(), "{line}");
+        assert!(out.contains(expected), "{line} gave {out}");
+        assert!(!out.contains('\u{1b}'), "{line}");
+    }
+    for (line, key) in [
+        ("status --json", "version"),
+        ("queue --json", "depth"),
+        ("queue dead --json", "jobs"),
+        ("approvals --json", "approvals"),
+        ("schedules --json", "schedules"),
+        ("history --json", "messages"),
+        ("doctor --json", "checks"),
+    ] {
+        let (out, ended) = run(&connection, Kind::Plain, line).await;
+        assert!(ended.unwrap(), "{line}");
+        let json: Value = serde_json::from_str(&out).unwrap();
+        assert!(json.get(key).is_some(), "{line} gave {out}");
+    }
+    assert_eq!(peer.heard("POST", "/queue/dead/7/retry").len(), 1);
+}
+
+#[tokio::test]
+async fn the_doctor_names_what_failed_and_ends_with_it() {
+    let peer = Peer::start(Script::default()).await;
+    let check = async |connection: &Connection, expected: &[&str]| {
+        let (out, ended) = run(connection, Kind::Plain, "doctor").await;
+        assert!(!ended.unwrap(), "{out}");
+        for expected in expected {
+            assert!(out.contains(expected), "{expected} in {out}");
+        }
+    };
+    check(&peer.connection("fam_wrong"), &["FAIL  account", "`famulus token`"]).await;
+
+    let connection = peer.connection(TOKEN);
+    peer.script().answers.push((
+        "/v1/me",
+        200,
+        json!({"person": {"name": "Ada"}, "scope": "owner", "version": "9.9.9"}),
+    ));
+    check(&connection, &["FAIL  version", "9.9.9", "do: use the program"]).await;
+
+    peer.script().answers.push((
+        "/v1/status",
+        200,
+        json!({"version": env!("CARGO_PKG_VERSION"), "checks": [
+            {"name": "disk", "ok": false, "detail": "full\u{1b}[2J", "remedy": "make room"},
+        ]}),
+    ));
+    check(&connection, &["FAIL  disk: full", "do: make room", "1 check failed"]).await;
+
+    peer.script().answers.push(("/readyz", 503, json!({})));
+    check(&connection, &["FAIL  ready", "503"]).await;
+
+    peer.script().answers.push(("/livez", 404, json!({})));
+    check(&connection, &["FAIL  server", "answers 404"]).await;
+}
+
+#[tokio::test]
+async fn what_a_server_sends_cannot_command_the_terminal() {
+    let peer = Peer::start(Script::default()).await;
+    let evil = "\u{1b}]0;title\u{7}\u{9b}2J";
+    let job = json!({"id": evil, "kind": evil, "reason": evil, "attempts": 1});
+    peer.script().answers.extend([
+        ("/queue/dead", 200, json!({"jobs": [job.clone()]})),
+        ("/queue/dead", 200, json!({"jobs": [job]})),
+        ("/v1/status", 200, json!({"version": evil, "model": evil})),
+        ("/v1/status", 418, json!({"title": evil, "detail": evil, "remedy": evil})),
+    ]);
+    let kind = Kind::Terminal(Size { columns: 80, rows: 24 });
+    let connection = peer.connection(TOKEN);
+    for line in ["queue dead", "queue dead --json", "status"] {
+        let (out, ended) = run(&connection, kind, line).await;
+        assert!(ended.unwrap());
+        assert!(out.chars().all(|c| c == '\n' || !c.is_control()), "{line} gave {out:?}");
+    }
+    let error = run(&connection, kind, "status").await.1.unwrap_err().to_string();
+    assert!(error.chars().all(|c| !c.is_control()), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_answer_of_another_kind_of_server_is_told() {
+    let peer = Peer::start(Script::default()).await;
+    for body in [json!("welcome"), json!({"version": 7})] {
+        peer.script().answers.push(("/v1/status", 200, body));
+        let error = run(&peer.connection(TOKEN), Kind::Plain, "status").await.1.unwrap_err();
+        assert!(matches!(error, Error::Malformed { .. }), "{error:?}");
+        assert!(error.to_string().contains("famulus doctor"));
+    }
+}
+
+#[tokio::test]
+async fn a_path_before_the_api_is_kept() {
+    let peer = Peer::start(Script::default()).await;
+    let mut connection = peer.connection(TOKEN);
+    connection.url.push_str("/home/famulus/");
+    let client = Client::new(&connection).unwrap();
+    let _missing: Result<Value, Error> = client.get(&["v1", "me"], &[], "me").await;
+    assert_eq!(peer.heard("GET", "/v1/me")[0].path, "/home/famulus/v1/me");
+}
+
+#[test]
+fn the_options_stand_anywhere() {
+    let parsed = Program::try_parse_from([
+        "famulus",
+        "queue",
+        "dead",
+        "--url",
+        "http://127.0.0.1:9",
+        "--token-file",
+        "/t",
+        "--no-color",
+    ])
+    .unwrap();
+    assert_eq!(parsed.connection.url, "http://127.0.0.1:9");
+    assert!(parsed.connection.no_color);
+    assert!(Program::try_parse_from(["famulus", "history", "0"]).is_err());
+    assert!(Program::try_parse_from(["famulus", "history", "201"]).is_err());
+}
