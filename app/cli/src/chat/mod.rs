@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use famulus_core::event::EventId;
 use famulus_core::model::Usage;
+use famulus_core::person::Scope;
 
 use crate::chat::actions::Flow;
 use crate::chat::follow::{Outcome, follow};
@@ -28,7 +29,7 @@ use crate::input::Lines;
 use crate::interrupts::Interrupts;
 use crate::output::Output;
 use crate::pace::Pace;
-use crate::wire::{Disposition, Meeting};
+use crate::wire::{Disposition, Me, Meeting};
 
 /// What a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -71,14 +72,19 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<ExitCode, Error> {
     let client = Client::new(connection)?;
-    let me = client.get(&["v1", "me"], &[], "who the token belongs to").await?;
+    let me: Me = client.get(&["v1", "me"], &[], "who the token belongs to").await?;
     let at_keyboard = io::stdin().is_terminal();
     let way = way(&args, at_keyboard && output.screen().is_some());
+    // Only the owner's answer counts, and the end of the input is the end of asking.
+    let asks = at_keyboard
+        && output.progress_is_seen()
+        && me.scope == Scope::Owner.as_str()
+        && !matches!(way, Way::Whole(_));
     let interrupts = Interrupts::take_over().map_err(|source| Error::Read { source })?;
     let mut session = Session {
         client,
         me,
-        asks: at_keyboard && output.progress_is_seen() && !matches!(way, Way::Whole(_)),
+        asks,
         output,
         interrupts,
         pace: Pace::default(),

@@ -223,7 +223,7 @@ async fn a_second_turn_goes_on_from_the_first() {
 async fn a_wrong_token_is_told_apart_from_a_missing_server() {
     let peer = Peer::start(script(vec![])).await;
     let client = Client::new(&peer.connection("fam_wrong")).unwrap();
-    let error = client.get::<crate::wire::Me>(&["v1", "me"], &[], "me").await.unwrap_err();
+    let error = client.get::<Me>(&["v1", "me"], &[], "me").await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("does not accept the token from FAMULUS_TOKEN"), "{text}");
     assert!(text.contains("famulus token") && !text.contains("fam_wrong"));
@@ -233,7 +233,7 @@ async fn a_wrong_token_is_told_apart_from_a_missing_server() {
     connection.url = format!("http://{}", unused.local_addr().unwrap());
     drop(unused);
     let client = Client::new(&connection).unwrap();
-    let error = client.get::<crate::wire::Me>(&["v1", "me"], &[], "me").await.unwrap_err();
+    let error = client.get::<Me>(&["v1", "me"], &[], "me").await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }));
     let text = error.to_string();
     assert!(text.contains("famulus up") && text.contains(&connection.url), "{text}");
