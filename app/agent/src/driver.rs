@@ -211,9 +211,7 @@ impl Run<'_> {
             }
         } else if self.turn.state != TurnState::Queued {
             // Nothing that a predecessor streamed since its last record was stored.
-            let last = self.stream.last();
-            let last = famulus_core::event::EventId { number: 0, ..last };
-            self.stream.emit(Event::Resumed { turn, last });
+            self.stream.emit(Event::Resumed { turn, last: self.turn.shown });
         }
         Ok(())
     }
@@ -505,7 +503,8 @@ impl Run<'_> {
         if let Some(reason) = finish.sentinel {
             parts.push(Part::sentinel(reason));
         }
-        let text = visible_text(&parts);
+        // A reply that was cut short and asked for again is one reply to the person who reads it.
+        let text = interrupted_before(&self.turn) + &visible_text(&parts);
         let said = !text.trim().is_empty();
         let reply = match finish.state {
             TurnState::Complete if said => Some(text.clone()),
@@ -575,6 +574,19 @@ enum Happened {
     Nothing,
     Input(Input),
     Done(Driven),
+}
+
+/// The text of the interrupted messages that stand right before the reply.
+fn interrupted_before(turn: &LoadedTurn) -> String {
+    let is_cut = |message: &famulus_core::message::Message| {
+        use famulus_core::message::PartBody;
+        message.turn == Some(turn.id)
+            && message.parts.last().is_some_and(|part| {
+                matches!(part.body, PartBody::Sentinel { reason: Sentinel::Interrupted })
+            })
+    };
+    let tail = turn.history.iter().rev().take_while(|message| is_cut(message)).count();
+    turn.history[turn.history.len() - tail..].iter().map(|message| message.text()).collect()
 }
 
 fn calls_of(parts: &[Part]) -> impl Iterator<Item = &ToolCall> {

@@ -126,6 +126,9 @@ pub struct LoadedTurn {
     pub history: Vec<Arc<Message>>,
     /// Every call of the turn, by step and position.
     pub calls: Vec<RecordedCall>,
+    /// The last event that viewers were shown of what is recorded: whatever they hold beyond it was
+    /// never stored, unless `partial` says otherwise.
+    pub shown: EventId,
     /// What a predecessor streamed of a reply that it never recorded.
     pub partial: Option<Partial>,
     /// Whether the conversation still has no title of its own.

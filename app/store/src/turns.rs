@@ -294,6 +294,7 @@ impl Store {
             cancel_requested: row.cancel,
             history,
             calls,
+            shown,
             partial,
             untitled: row.untitled,
         })

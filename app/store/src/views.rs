@@ -101,7 +101,7 @@ pub struct TurnView {
     pub model: Option<String>,
     /// Why it failed, for the person who waits.
     pub error: Option<String>,
-    /// The text of the turn's last assistant message, if there is one.
+    /// The text of the turn's reply so far, if there is one.
     pub text: Option<String>,
     /// The questions that it waits for.
     pub approvals: Vec<Approval>,
@@ -178,13 +178,16 @@ impl Store {
             r#"select t.conversation_id, t.state, t.steps, t.input_tokens, t.output_tokens,
                       t.model, t.error, t.created_at as "created_at: Instant",
                       t.started_at as "started_at: Instant", t.ended_at as "ended_at: Instant",
-                      m.parts as "parts?"
+                      m.reply
                from turn t
                left join lateral (
-                   select parts from message
-                   where conversation_id = t.conversation_id and turn_ord = t.ord
-                       and turn_id = t.id and role = 'assistant'
-                   order by seq desc limit 1
+                   -- A reply that was cut short and asked for again is several messages.
+                   select string_agg(body, '' order by seq) as reply from message r
+                   where r.conversation_id = t.conversation_id and r.turn_ord = t.ord
+                       and r.turn_id = t.id and r.role = 'assistant'
+                       and r.seq > (select max(seq) from message q
+                                    where q.conversation_id = t.conversation_id
+                                      and q.turn_ord = t.ord and q.role <> 'assistant')
                ) m on true
                where t.id = $1"#,
             id.0,
@@ -197,7 +200,6 @@ impl Store {
         };
         let approvals = pending_approvals(&mut tx, id).await?;
         tx.commit().await.map_err(Error::on("read a turn"))?;
-        let parts = row.parts.as_deref().map(decode_parts).transpose()?;
         Ok(Some(TurnView {
             id,
             conversation: ConversationId(row.conversation_id),
@@ -209,7 +211,7 @@ impl Store {
             },
             model: row.model,
             error: row.error,
-            text: parts.as_deref().map(visible_text),
+            text: row.reply,
             approvals,
             created_at: row.created_at.0,
             started_at: row.started_at.map(|at| at.0),

@@ -1,0 +1,147 @@
+//! Whole turns per second: accepted, claimed by the queue's worker, driven by the turn loop with a
+//! model that answers at once, and ended with the reply in the transcript.
+
+use crate::{
+    lifecycles::{CONVERSATIONS, WARM_UP, produce, rate},
+    pickup::work,
+    proof,
+    request::Request,
+    world::World,
+};
+use anyhow::Result;
+use async_trait::async_trait;
+use famulus_agent::{Driven, Driver, Limits, prompt::Budget};
+use famulus_core::{
+    agent::Grants,
+    clock::SystemClock,
+    event::{Envelope, EventId, Viewers},
+    ids::{ConversationId, TurnId},
+    message::{Part, ToolCall},
+    model::{Model, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
+    tool::{CallContext, Effect, Plan, Repeat, ToolOutput, ToolSpec, Tools, Verdict},
+};
+use famulus_queue::{
+    Lease,
+    worker::{Handler, Outcome},
+};
+use famulus_store::Store;
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio_util::sync::CancellationToken;
+
+const REPLY: &str = "The next train to the coast leaves on Sunday at 9:14. It is on the list.";
+
+pub(crate) async fn measure(request: &Request) -> Result<Value> {
+    let (world, store) = World::open(&request.url).await?;
+    let places = world.conversations(CONVERSATIONS).await?;
+    let turns = Arc::new(Turns { driver: driver(&store), done: AtomicU64::new(0) });
+    work(&world.tasks, &store, &turns);
+    let end = Instant::now() + WARM_UP + Duration::from_secs(request.seconds);
+    let rate = rate(&turns.done, WARM_UP, Duration::from_secs(request.seconds));
+    let (sent, rate) = tokio::try_join!(produce(&store, &places, end), rate)?;
+    proof::every_turn_complete(&world.bench, &sent).await?;
+    world.close([store]).await;
+    Ok(json!({ "per_second": rate, "messages": sent.len() }))
+}
+
+fn driver(store: &Store) -> Driver {
+    Driver {
+        log: Arc::new(store.clone()),
+        events: Arc::new(store.clone()),
+        viewers: Arc::new(Nobody),
+        model: Arc::new(Instantly),
+        tools: Arc::new(Without),
+        knowledge: Arc::new(store.clone()),
+        blobs: Arc::new(store.clone()),
+        clock: Arc::new(SystemClock),
+        channels: Arc::default(),
+        limits: Limits {
+            patience: usual(),
+            budget: Budget { history_tokens: 100_000, knowledge_tokens: 8_000 },
+            approval_seconds: 300,
+        },
+    }
+}
+
+/// For a type whose name stays inside its crate.
+fn usual<T: Default>() -> T {
+    T::default()
+}
+
+struct Turns {
+    driver: Driver,
+    done: AtomicU64,
+}
+
+#[async_trait]
+impl Handler for Turns {
+    async fn work(&self, lease: Lease, cancel: CancellationToken) -> Outcome {
+        let stop = CancellationToken::new();
+        match self.driver.drive(&lease.fence, TurnId(lease.job.id), &stop, &cancel).await {
+            Ok(Driven::Ended(_)) => {
+                self.done.fetch_add(1, Ordering::Release);
+                Outcome::Settled
+            }
+            Ok(Driven::Parked) => Outcome::Settled,
+            Ok(Driven::Abandoned) => Outcome::Retry { delay: Duration::ZERO, blameless: true },
+            Err(error) => {
+                eprintln!("a turn could not be driven: {error}");
+                Outcome::Retry { delay: Duration::from_secs(1), blameless: false }
+            }
+        }
+    }
+}
+
+/// A model without thought.
+struct Instantly;
+
+impl Model for Instantly {
+    fn provider(&self) -> &'static str {
+        "instant"
+    }
+
+    fn ask(&self, _request: ModelRequest) -> ModelStream {
+        let reply = ModelReply {
+            model: "instant".to_owned(),
+            parts: vec![Part::assistant_text(REPLY)],
+            blocks: None,
+            usage: Usage { input_tokens: Some(100), output_tokens: Some(20) },
+        };
+        let events =
+            [Ok(ModelEvent::Text(REPLY.to_owned())), Ok(ModelEvent::Done(Box::new(reply)))];
+        stream::iter(events).boxed()
+    }
+}
+
+struct Without;
+
+#[async_trait]
+impl Tools for Without {
+    fn catalogue(&self, _grants: &Grants) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    fn plan(&self, _call: &ToolCall, _grants: &Grants) -> Plan {
+        let refusal = ToolOutput::Error("there are no tools".to_owned());
+        Plan { effect: Effect::Read, repeat: Repeat::Safe, verdict: Verdict::Refuse(refusal) }
+    }
+
+    async fn call(&self, _call: &ToolCall, _context: CallContext) -> ToolOutput {
+        ToolOutput::Error("there are no tools".to_owned())
+    }
+}
+
+struct Nobody;
+
+impl Viewers for Nobody {
+    fn publish(&self, _envelope: &Arc<Envelope>) {}
+
+    fn stored(&self, _conversation: ConversationId, _up_to: EventId) {}
+}
