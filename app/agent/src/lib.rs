@@ -28,5 +28,7 @@ pub mod step;
 mod stream;
 mod title;
 
-pub use driver::{DriveError, Driven, Driver, Limits};
+pub use ask::Patience;
+pub use driver::{Channels, DriveError, Driven, Driver, Limits};
 pub use live::LiveTurns;
+pub use prompt::Budget;

@@ -1,0 +1,258 @@
+//! The running assistant: every component built with what it asks for, and every task named.
+
+use crate::{
+    config::Config,
+    deliveries::DeliveryWorker,
+    sweeps,
+    turns::{TurnWorker, chain},
+};
+use famulus_agent::{Channels, Driver, Limits, LiveTurns};
+use famulus_api::{Api, Grantable, Hub, Readiness};
+use famulus_channels::http::outbound::{self as http, HttpChannel};
+use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
+use famulus_lifecycle::{OnExit, Tasks};
+use famulus_queue::{Class, hint::Topic, worker};
+use famulus_store::{Connect, ConnectError, Store};
+use famulus_tools::{Catalogue, CatalogueError, Ports, Tool};
+use jiff::tz::TimeZone;
+use secrecy::SecretString;
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Messages handed to channels at once.
+const DELIVERIES: usize = 8;
+
+/// What an assistant is made of.
+pub struct Parts {
+    pub connect: Connect,
+    pub config: Config,
+    pub webhook_secret: Option<SecretString>,
+    pub model: Arc<dyn Model>,
+    /// Beside the built-in ones.
+    pub extra_tools: Vec<Arc<dyn Tool>>,
+    pub clock: Arc<dyn Clock>,
+    /// Renders the metrics.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// A started assistant. It runs in the tasks that it was given; ending them ends it.
+pub struct App {
+    pub store: Store,
+    pub owner: Person,
+    pub owner_is_new: bool,
+    pub public: SocketAddr,
+    pub internal: SocketAddr,
+    pub tool_names: Vec<String>,
+    pub model_name: String,
+    /// The bounds of turns; sending new ones puts them in force.
+    pub limits: watch::Sender<Limits>,
+    readiness: Readiness,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the database failed while the assistant started")]
+    Store(#[from] famulus_store::Error),
+    #[error("the owner could not be made")]
+    Owner(#[from] famulus_store::PersonError),
+    #[error(transparent)]
+    Webhook(#[from] http::SetupError),
+    #[error(transparent)]
+    Tools(#[from] CatalogueError),
+    #[error("an address that was bound cannot be read")]
+    Address(#[source] std::io::Error),
+    #[error("{0}")]
+    Number(String),
+}
+
+impl App {
+    /// Connects, migrates, and starts every task.
+    pub async fn start(
+        parts: Parts,
+        public: TcpListener,
+        internal: TcpListener,
+        tasks: &Tasks,
+    ) -> Result<Self, StartError> {
+        let Parts { connect, config, webhook_secret, model, extra_tools, clock, metrics } = parts;
+        let grace = seconds("queue.grace_seconds", config.queue.grace_seconds)?;
+        let shutdown = tasks.token();
+        // The store outlives the shutdown's beginning, because what drains still needs it: it ends
+        // when the last of those who hold `in_use` has ended.
+        let store_end = CancellationToken::new();
+        let in_use = Arc::new(store_end.clone().drop_guard());
+        let (store, background) = Store::connect(connect, store_end).await?;
+        for (name, task) in background.tasks {
+            tasks.spawn(name, OnExit::ShutDown, task);
+        }
+        let zone = config.owner.time_zone.clone().unwrap_or_else(machine_zone);
+        let (owner, owner_is_new) = store.ensure_owner(&config.owner.name, &zone).await?;
+
+        let webhook_url = config.channels.http.webhook_url.clone();
+        let http: Arc<dyn Channel> =
+            Arc::new(HttpChannel::new(http::Config { webhook_url, webhook_secret })?);
+        let channels: Channels = Arc::new(BTreeMap::from([(http.name().to_owned(), http)]));
+        let everything = Arc::new(store.clone());
+        let ports = Ports {
+            clock: Arc::clone(&clock),
+            knowledge: everything.clone(),
+            schedules: everything.clone(),
+        };
+        let catalogue = Arc::new(Catalogue::with(&ports, extra_tools)?);
+        let tool_names: Vec<String> =
+            catalogue.grantable().into_iter().map(|(tool, _)| tool).collect();
+        let model_name = config.model.name.clone().unwrap_or_else(|| model.provider().to_owned());
+
+        let hub = Hub::new(config.api.viewer_limit);
+        tasks.spawn(
+            "api.viewers",
+            OnExit::ShutDown,
+            Arc::clone(&hub).follow(
+                everything.clone(),
+                store.hints.subscribe(Topic::Event),
+                shutdown.clone(),
+            ),
+        );
+        let limits = watch::Sender::new(config.turns.limits());
+        let live = LiveTurns::default();
+        let driver = Driver {
+            log: everything.clone(),
+            events: everything.clone(),
+            viewers: hub.clone(),
+            model,
+            tools: catalogue.clone(),
+            knowledge: everything.clone(),
+            blobs: everything.clone(),
+            clock: Arc::clone(&clock),
+            channels: Arc::clone(&channels),
+            limits: *limits.borrow(),
+        };
+        let turns = Arc::new(TurnWorker {
+            store: store.clone(),
+            driver,
+            limits: limits.subscribe(),
+            live: live.clone(),
+            max_attempts: config.queue.max_attempts,
+        });
+        tasks.spawn(
+            "turns.stop",
+            OnExit::ShutDown,
+            live.watch(everything, store.hints.subscribe(Topic::Control), shutdown.clone()),
+        );
+        tasks.spawn(
+            "queue.turns",
+            OnExit::ShutDown,
+            holding(
+                &in_use,
+                worker::run(
+                    store.queue.clone(),
+                    Class::Turn,
+                    store.hints.clone(),
+                    turns,
+                    worker::Limits { concurrency: config.turns.concurrency, grace },
+                    shutdown.clone(),
+                ),
+            ),
+        );
+        tasks.spawn(
+            "queue.deliveries",
+            OnExit::ShutDown,
+            holding(
+                &in_use,
+                worker::run(
+                    store.queue.clone(),
+                    Class::Delivery,
+                    store.hints.clone(),
+                    Arc::new(DeliveryWorker { store: store.clone(), channels }),
+                    worker::Limits { concurrency: DELIVERIES, grace },
+                    shutdown.clone(),
+                ),
+            ),
+        );
+        {
+            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
+            tasks.spawn_loop("schedules", OnExit::Restart, move || {
+                sweeps::schedules(store.clone(), Arc::clone(&clock), shutdown.clone())
+            });
+        }
+        {
+            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
+            tasks.spawn_loop("retention", OnExit::Restart, move || {
+                sweeps::retention(store.clone(), Arc::clone(&clock), shutdown.clone())
+            });
+        }
+
+        let readiness = Readiness::default();
+        let addresses = (
+            public.local_addr().map_err(StartError::Address)?,
+            internal.local_addr().map_err(StartError::Address)?,
+        );
+        let api = Api {
+            store: store.clone(),
+            hub,
+            config: config.api,
+            readiness: readiness.clone(),
+            metrics,
+            catalogue: catalogue
+                .grantable()
+                .into_iter()
+                .map(|(tool, actions)| Grantable { tool, actions })
+                .collect(),
+            started: clock.now(),
+            clock,
+            model_name: model_name.clone(),
+        };
+        let serving = async move {
+            if let Err(error) = api.serve(public, internal, shutdown).await {
+                tracing::error!(error = %chain(&error), "the API has ended");
+            }
+        };
+        tasks.spawn("api", OnExit::ShutDown, holding(&in_use, serving));
+        Ok(Self {
+            store,
+            owner,
+            owner_is_new,
+            public: addresses.0,
+            internal: addresses.1,
+            tool_names,
+            model_name,
+            limits,
+            readiness,
+        })
+    }
+
+    /// Says that the assistant may be talked to.
+    pub fn ready(&self) {
+        self.readiness.started();
+    }
+
+    /// Says that it is about to stop.
+    pub fn drain(&self) {
+        self.readiness.draining();
+    }
+}
+
+/// Runs a future that keeps what is in use.
+fn holding<F: Future<Output = ()>>(
+    in_use: &Arc<DropGuard>,
+    future: F,
+) -> impl Future<Output = ()> + use<F> {
+    let held = Arc::clone(in_use);
+    async move {
+        future.await;
+        drop(held);
+    }
+}
+
+fn seconds(key: &str, value: f64) -> Result<Duration, StartError> {
+    Duration::try_from_secs_f64(value).map_err(|_| {
+        StartError::Number(format!("`{key}` is {value}; write a positive number of seconds"))
+    })
+}
+
+/// The machine's zone by its IANA name, or UTC when it has none.
+fn machine_zone() -> String {
+    TimeZone::system().iana_name().unwrap_or("UTC").to_owned()
+}

@@ -1,0 +1,120 @@
+//! Every key of the configuration: what it means, and when a change of it takes effect.
+
+/// When a changed value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Within seconds of the file being saved, from the next turn on.
+    Live,
+    /// At the next start.
+    Restart,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    pub path: &'static str,
+    pub takes: Takes,
+    pub meaning: &'static str,
+}
+
+const fn live(path: &'static str, meaning: &'static str) -> Key {
+    Key { path, takes: Takes::Live, meaning }
+}
+
+const fn restart(path: &'static str, meaning: &'static str) -> Key {
+    Key { path, takes: Takes::Restart, meaning }
+}
+
+/// All keys. `*` stands for a name of the owner's choosing.
+pub const KEYS: &[Key] = &[
+    restart("data_dir", "folder of the private Postgres, the first token and the prompt's history"),
+    restart("owner.name", "what the assistant calls its owner; used when the owner is first made"),
+    restart("owner.time_zone", "IANA zone of the owner when first made; default: this machine's"),
+    restart(
+        "model.base_url",
+        "an OpenAI-compatible endpoint, for example http://127.0.0.1:8080/v1; without it the demo model answers",
+    ),
+    restart("model.name", "the model to ask for"),
+    restart("model.api_key", "a reference: { env = \"NAME\" } or { file = \"/path\" }"),
+    restart("model.api_key.env", "name of the environment variable that holds the key"),
+    restart("model.api_key.file", "file that holds the key"),
+    restart("model.headers.*.env", "an extra header's value, from the environment"),
+    restart("model.headers.*.file", "an extra header's value, from a file"),
+    restart("model.tool_dialect", "native, xml or auto: how the model asks for tools"),
+    restart("model.system_prompt", "separate or joined: one or two system messages"),
+    restart("model.images", "whether the model sees images"),
+    restart("model.audio", "whether the model hears WAV and MP3"),
+    restart("model.demo.delay_ms", "milliseconds between the demo model's words"),
+    restart("turns.concurrency", "turns worked at once by this process"),
+    live("turns.approval_seconds", "seconds that a question to the owner stays open"),
+    live("turns.history_tokens", "tokens of history sent to the model"),
+    live("turns.knowledge_tokens", "tokens of memories and page titles sent to the model"),
+    live("turns.first_silence_seconds", "seconds until a model's first sign of life"),
+    live("turns.silence_seconds", "seconds between two signs of life, pings included"),
+    live("turns.model_retries", "tries after a model's failure that may pass"),
+    restart("queue.lease_seconds", "seconds until another process takes over from a silent one"),
+    restart("queue.max_attempts", "deaths of workers after which a turn becomes a dead letter"),
+    restart("queue.grace_seconds", "seconds that running turns may finish in at shutdown"),
+    restart(
+        "database.url",
+        "a reference to a Postgres URL, instead of the private Postgres; DATABASE_URL does the same",
+    ),
+    restart("database.url.env", "name of the environment variable that holds the URL"),
+    restart("database.url.file", "file that holds the URL"),
+    restart("database.bin_dir", "the bin folder of the Postgres installation to use"),
+    restart(
+        "database.shared_buffers_mb",
+        "MiB that the private Postgres shares among its sessions",
+    ),
+    restart("database.durable_sessions", "sessions whose commits wait for the disk"),
+    restart("database.relaxed_sessions", "sessions for leases and reads"),
+    restart("api.listen", "address and port of the HTTP surface"),
+    restart("api.internal_listen", "address and port for what runs beside the assistant"),
+    restart("api.json_bytes", "largest JSON body, in bytes"),
+    restart("api.chat_body_bytes", "largest body of POST /chat, files included, in bytes"),
+    restart("api.upload_bytes", "largest file of POST /api/upload, in bytes"),
+    restart("api.blob_bytes", "largest file of POST /v1/blobs, in bytes"),
+    restart(
+        "api.failed_auth_per_minute",
+        "wrong credentials that one address may send in a minute",
+    ),
+    restart("api.requests_per_second", "requests of one token in a second, in the long run"),
+    restart("api.requests_burst", "requests of one token at once"),
+    restart("api.viewer_limit", "event streams at once"),
+    restart("api.connection_limit", "connections at once, event streams included"),
+    restart("api.request_timeout_seconds", "for a request's head, and each next piece of its body"),
+    restart("api.chat_wait_seconds", "how long POST /chat waits for its reply"),
+    restart(
+        "channels.http.webhook_url",
+        "where replies are posted to; without it they stay in the conversation",
+    ),
+    restart(
+        "channels.http.webhook_secret.env",
+        "name of the variable with the webhook's signing secret",
+    ),
+    restart("channels.http.webhook_secret.file", "file with the webhook's signing secret"),
+    live(
+        "telemetry.log",
+        "error, warn, info, debug, trace, or directives such as info,famulus_queue=debug",
+    ),
+    restart("telemetry.format", "text or json"),
+    restart(
+        "telemetry.otlp_endpoint",
+        "base URL of an OTLP/HTTP collector; traces are off without it",
+    ),
+];
+
+impl Key {
+    /// Whether this key stands for the path.
+    pub fn covers(&self, path: &str) -> bool {
+        let (mut own, mut other) = (self.path.split('.'), path.split('.'));
+        loop {
+            match (own.next(), other.next()) {
+                (None, None) => return true,
+                (Some("*"), Some(_)) => {}
+                (Some(a), Some(b)) if a == b => {}
+                _ => return false,
+            }
+        }
+    }
+}

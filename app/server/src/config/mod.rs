@@ -1,0 +1,212 @@
+//! The configuration: one TOML file, environment over it, and an error for every key that does not
+//! exist.
+
+mod keys;
+mod load;
+mod secret;
+
+pub use keys::{KEYS, Key, Takes};
+pub use load::{ConfigError, load};
+pub use secret::{SecretError, SecretRef};
+
+use famulus_agent::{Budget, Limits, Patience};
+use famulus_models::config::{DemoConfig, SystemPrompt, ToolDialect};
+use secrecy::SecretString;
+use serde::Deserialize;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use url::Url;
+
+/// Everything that can be configured. [`KEYS`] describes each key.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub data_dir: Option<PathBuf>,
+    pub owner: Owner,
+    pub model: Model,
+    pub turns: Turns,
+    pub queue: Queue,
+    pub database: Database,
+    pub api: famulus_api::Config,
+    pub channels: Channels,
+    pub telemetry: famulus_telemetry::Config,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Owner {
+    pub name: String,
+    pub time_zone: Option<String>,
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self { name: "Owner".into(), time_zone: None }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Model {
+    pub base_url: Option<Url>,
+    pub name: Option<String>,
+    pub api_key: Option<SecretRef>,
+    pub headers: BTreeMap<String, SecretRef>,
+    pub tool_dialect: ToolDialect,
+    pub system_prompt: SystemPrompt,
+    pub images: bool,
+    pub audio: bool,
+    pub demo: DemoConfig,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        let famulus_models::Config { tool_dialect, system_prompt, images, audio, demo, .. } =
+            famulus_models::Config::default();
+        Self {
+            base_url: None,
+            name: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            tool_dialect,
+            system_prompt,
+            images,
+            audio,
+            demo,
+        }
+    }
+}
+
+impl Model {
+    /// The provider's configuration with its secrets in place; every secret is told to `found`.
+    pub fn resolve(
+        self,
+        mut found: impl FnMut(&SecretString),
+    ) -> Result<famulus_models::Config, SecretError> {
+        let Self {
+            base_url,
+            name,
+            api_key,
+            headers,
+            tool_dialect,
+            system_prompt,
+            images,
+            audio,
+            demo,
+        } = self;
+        let mut read = |key: &str, secret: SecretRef| {
+            let value = secret.read(key)?;
+            found(&value);
+            Ok(value)
+        };
+        Ok(famulus_models::Config {
+            base_url,
+            name,
+            api_key: api_key.map(|secret| read("model.api_key", secret)).transpose()?,
+            headers: headers
+                .into_iter()
+                .map(|(header, secret)| {
+                    let value = read(&format!("model.headers.{header}"), secret)?;
+                    Ok((header, value))
+                })
+                .collect::<Result<_, SecretError>>()?,
+            tool_dialect,
+            system_prompt,
+            images,
+            audio,
+            demo,
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Turns {
+    pub concurrency: usize,
+    pub approval_seconds: i64,
+    pub history_tokens: usize,
+    pub knowledge_tokens: usize,
+    pub first_silence_seconds: u64,
+    pub silence_seconds: u64,
+    pub model_retries: u32,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            approval_seconds: famulus_core::approval::DEFAULT_TTL_SECONDS,
+            history_tokens: 60_000,
+            knowledge_tokens: 8_000,
+            first_silence_seconds: 600,
+            silence_seconds: 60,
+            model_retries: 3,
+        }
+    }
+}
+
+impl Turns {
+    /// The bounds of turns, as the turn loop takes them.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            patience: Patience {
+                first: Duration::from_secs(self.first_silence_seconds),
+                between: Duration::from_secs(self.silence_seconds),
+                retries: self.model_retries,
+            },
+            budget: Budget {
+                history_tokens: self.history_tokens,
+                knowledge_tokens: self.knowledge_tokens,
+            },
+            approval_seconds: self.approval_seconds,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    pub lease_seconds: f64,
+    pub max_attempts: i32,
+    pub grace_seconds: f64,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { lease_seconds: 20.0, max_attempts: 5, grace_seconds: 5.0 }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    pub url: Option<SecretRef>,
+    pub bin_dir: Option<PathBuf>,
+    pub shared_buffers_mb: u32,
+    pub durable_sessions: u32,
+    pub relaxed_sessions: u32,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: None,
+            bin_dir: None,
+            shared_buffers_mb: 32,
+            durable_sessions: 12,
+            relaxed_sessions: 6,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Channels {
+    pub http: HttpChannel,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpChannel {
+    pub webhook_url: Option<Url>,
+    pub webhook_secret: Option<SecretRef>,
+}

@@ -1,0 +1,16 @@
+//! The assistant as one process: wiring, start, and shutdown.
+//!
+//! The only crate that sees every other one. It holds no policy: it reads the configuration, builds
+//! each component with what that component asks for, starts them in order, and stops them in the
+//! reverse order.
+
+pub mod app;
+pub mod args;
+pub mod config;
+mod deliveries;
+pub mod home;
+mod say;
+mod sweeps;
+pub mod token;
+mod turns;
+pub mod up;

@@ -1,0 +1,59 @@
+//! What happens by the clock: schedules fall due, old things go. Sweepers take no input, may run in
+//! any number of processes at once, and start over after any failure.
+
+use crate::turns::chain;
+use famulus_core::Clock;
+use famulus_queue::hint::Topic;
+use famulus_store::{Keep, Store};
+use std::{sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// Schedules decided in one transaction.
+const AT_ONCE: i64 = 50;
+/// Schedules are looked at this often even if none is due: another process may have added one.
+const LOOK: Duration = Duration::from_secs(15);
+const RETENTION: Duration = Duration::from_secs(3600);
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// Starts the turns of schedules as they fall due.
+pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
+    let mut hint = store.hints.subscribe(Topic::Control);
+    loop {
+        hint.mark_unchanged();
+        let now = clock.now();
+        let pause = match store.fire_due(now, AT_ONCE).await {
+            Ok(fired) => {
+                if fired.missed > 0 {
+                    tracing::info!(missed = fired.missed, "slots passed while nothing ran");
+                }
+                fired.next_due.map_or(LOOK, |due| {
+                    let wait = due.duration_since(clock.now());
+                    Duration::try_from(wait).unwrap_or(Duration::ZERO).min(LOOK)
+                })
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "looking for due schedules failed");
+                AFTER_FAILURE
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _changed = hint.changed() => {}
+            () = tokio::time::sleep(pause.max(Duration::from_millis(1))) => {}
+        }
+    }
+}
+
+/// Deletes what need not be kept, once an hour.
+pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
+    loop {
+        match store.sweep_old(clock.now(), &Keep::default()).await {
+            Ok(swept) => tracing::debug!(?swept, "old rows went"),
+            Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(RETENTION) => {}
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Works turns: a lease comes in, the driver drives, and the lease is settled.
+
+use async_trait::async_trait;
+use famulus_agent::{DriveError, Driven, Driver, Limits, LiveTurns};
+use famulus_core::{ids::TurnId, tool::StoreError};
+use famulus_queue::{
+    Lease,
+    worker::{Handler, Outcome, backoff},
+};
+use famulus_store::Store;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The handler of the turn class.
+pub(crate) struct TurnWorker {
+    pub(crate) store: Store,
+    pub(crate) driver: Driver,
+    /// Live: read anew for every turn.
+    pub(crate) limits: watch::Receiver<Limits>,
+    pub(crate) live: LiveTurns,
+    pub(crate) max_attempts: i32,
+}
+
+#[async_trait]
+impl Handler for TurnWorker {
+    async fn work(&self, lease: Lease, cancel: CancellationToken) -> Outcome {
+        let turn = TurnId(lease.job.id);
+        if lease.attempts > self.max_attempts {
+            return self.bury(&lease, turn).await;
+        }
+        let entry = self.live.enter(turn);
+        let driver = Driver { limits: *self.limits.borrow(), ..self.driver.clone() };
+        let started = tokio::time::Instant::now();
+        let driven = driver.drive(&lease.fence, turn, &entry.stop, &cancel).await;
+        metrics::histogram!("famulus_turn_seconds").record(started.elapsed().as_secs_f64());
+        match driven {
+            Ok(Driven::Ended(_) | Driven::Parked) => Outcome::Settled,
+            Ok(Driven::Abandoned) => Outcome::Retry { delay: Duration::ZERO, blameless: true },
+            Err(DriveError::Record(StoreError::LeaseLost)) => {
+                tracing::info!(turn.id = %turn, "the turn has passed to another worker");
+                Outcome::Settled
+            }
+            Err(DriveError::Record(error @ StoreError::Unavailable(_))) => {
+                tracing::warn!(turn.id = %turn, error = %chain(&error),
+                    "the database broke off in a turn; it goes on from its record");
+                Outcome::Retry { delay: backoff(1), blameless: true }
+            }
+            Err(DriveError::Record(error @ StoreError::Refused(_))) => {
+                tracing::error!(turn.id = %turn, attempts = lease.attempts, error = %chain(&error),
+                    "the database refused a turn's record");
+                Outcome::Retry { delay: backoff(lease.attempts), blameless: false }
+            }
+        }
+    }
+}
+
+impl TurnWorker {
+    async fn bury(&self, lease: &Lease, turn: TurnId) -> Outcome {
+        let reason = format!("its worker ended {} times without progress", self.max_attempts);
+        match self.store.bury_turn(&lease.fence, turn, &reason).await {
+            Ok(()) | Err(famulus_store::Error::LeaseLost) => Outcome::Settled,
+            Err(error) => {
+                tracing::error!(turn.id = %turn, error = %chain(&error), "a turn was not buried");
+                Outcome::Retry { delay: backoff(lease.attempts), blameless: true }
+            }
+        }
+    }
+}
+
+/// An error with its causes, for one line of the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,324 @@
+//! `famulus up` and `famulus serve`: from the configuration to a drained stop.
+
+use crate::{
+    app::{App, Parts},
+    args::ConfigCommand,
+    config::{self, Config, KEYS, SecretRef, Takes},
+    home::Places,
+    say, token,
+};
+use anyhow::Context;
+use famulus_core::clock::SystemClock;
+use famulus_lifecycle::{OnExit, Signals, Tasks};
+use famulus_local::{
+    cache,
+    postgres::{PrivatePostgres, Settings},
+};
+use famulus_models::Models;
+use famulus_store::Connect;
+use secrecy::{ExposeSecret, SecretString};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+/// After a stop begins, everything has this long to end by itself.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Where the database comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// Started here, unless the configuration names another.
+    Private,
+    /// Must be named.
+    Given,
+}
+
+/// Starts the assistant and serves until a signal or the death of something it cannot do without.
+pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+    let file = config_file(file, &places);
+    let config = config::load(file.as_deref())?;
+    let telemetry = famulus_telemetry::init(&config.telemetry)?;
+    let redactor = telemetry.redactor();
+    let hide = |secret: &SecretString| {
+        if redactor.add(secret.expose_secret()).is_err() {
+            tracing::warn!("a secret is too short to be kept out of logs by its value");
+        }
+    };
+    let data_dir = config.data_dir.clone().unwrap_or_else(|| places.data_dir.clone());
+    let mut signals = Signals::install().context("signals cannot be received")?;
+    let tasks = Tasks::new();
+
+    // Ports first: a second start finds out before it touches anything.
+    let public = bind("api.listen", config.api.listen).await?;
+    let internal = bind("api.internal_listen", config.api.internal_listen).await?;
+    let model_config = config.model.clone().resolve(hide).map_err(config::ConfigError::from)?;
+    let demo = model_config.base_url.is_none();
+    let model = Models::from_config(model_config)?;
+    let webhook_secret = config
+        .channels
+        .http
+        .webhook_secret
+        .as_ref()
+        .map(|secret| secret.read("channels.http.webhook_secret"))
+        .transpose()
+        .map_err(config::ConfigError::from)?;
+    webhook_secret.iter().for_each(hide);
+
+    let given = database_url(&config)?;
+    given.iter().for_each(hide);
+    let postgres = match (&given, home) {
+        (Some(_), _) => None,
+        (None, Home::Given) => anyhow::bail!(
+            "no database is named; set DATABASE_URL (postgres://user@host:5432/database), or use \
+             `famulus up`, which starts a private one"
+        ),
+        (None, Home::Private) => Some(private_postgres(&config, &data_dir, &tasks).await?),
+    };
+    let url = match (&given, &postgres) {
+        (Some(url), _) => url.expose_secret().to_owned(),
+        (None, Some(private)) => private.url(),
+        (None, None) => String::new(),
+    };
+
+    let metrics = telemetry.metrics();
+    let parts = Parts {
+        connect: Connect {
+            durable_sessions: config.database.durable_sessions,
+            relaxed_sessions: config.database.relaxed_sessions,
+            lease: Duration::try_from_secs_f64(config.queue.lease_seconds)
+                .context("`queue.lease_seconds` must be a positive number of seconds")?,
+            ..Connect::new(url)
+        },
+        config: config.clone(),
+        webhook_secret,
+        model,
+        extra_tools: Vec::new(),
+        clock: Arc::new(SystemClock),
+        metrics: Arc::new(move || metrics.text()),
+    };
+    let started = Box::pin(App::start(parts, public, internal, &tasks)).await;
+    let app = match started {
+        Ok(app) => app,
+        Err(error) => {
+            if tasks.drain(DRAIN).await.stragglers.is_empty() {
+                tracing::debug!("everything that had started has ended");
+            }
+            if let Some(postgres) = postgres {
+                postgres.stop().await;
+            }
+            return Err(error.into());
+        }
+    };
+    let token_path = token::path(&data_dir);
+    let made = if home == Home::Private || app.owner_is_new {
+        token::ensure(&app.store, app.owner.id, &token_path).await?
+    } else {
+        None
+    };
+    made.iter().for_each(hide);
+    announce(&app, &token_path, made.as_ref(), postgres.as_ref(), demo);
+    watch_config(&app, file, telemetry, &tasks);
+    app.ready();
+
+    let ended = tasks.token();
+    tokio::select! {
+        signal = signals.wait_for_signal() => {
+            tracing::info!(?signal, "stopping: running turns may finish, others are handed over");
+        }
+        () = ended.cancelled() => {
+            tracing::error!("something that the assistant cannot do without has ended; stopping");
+        }
+    }
+    app.drain();
+    let drained = tasks.drain_or(DRAIN, signals.wait_for_signal()).await;
+    if !drained.stragglers.is_empty() {
+        tracing::warn!(stragglers = ?drained.stragglers, "some work did not end in time");
+    }
+    app.store.close().await;
+    if let Some(postgres) = postgres {
+        let stopped = postgres.stop().await;
+        tracing::info!(?stopped, "the private Postgres has stopped");
+    }
+    Ok(())
+}
+
+/// Prints the first token to a person, and to nobody else.
+pub fn show_token(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+    let data_dir = data_dir(file, places)?;
+    let token = token::read(&token::path(&data_dir))?;
+    anyhow::ensure!(
+        say::is_to_a_person(),
+        "the token is printed only to a terminal; read the file {} instead",
+        token::path(&data_dir).display()
+    );
+    say::line(token.expose_secret());
+    Ok(())
+}
+
+/// `famulus config`.
+pub fn config(command: ConfigCommand, file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+    match command {
+        ConfigCommand::Keys => {
+            for key in KEYS {
+                let takes = match key.takes {
+                    Takes::Live => "live",
+                    Takes::Restart => "restart",
+                };
+                say::line(&format!("{:<36} {takes:<8} {}", key.path, key.meaning));
+            }
+        }
+        ConfigCommand::Check => {
+            let file = config_file(file, &places);
+            config::load(file.as_deref())?;
+            let from = file.map_or_else(|| "defaults".to_owned(), |f| f.display().to_string());
+            say::line(&format!("The configuration is good ({from})."));
+        }
+    }
+    Ok(())
+}
+
+/// The data directory in force.
+pub fn data_dir(file: Option<PathBuf>, places: Places) -> anyhow::Result<PathBuf> {
+    let config = config::load(config_file(file, &places).as_deref())?;
+    Ok(config.data_dir.unwrap_or(places.data_dir))
+}
+
+fn config_file(given: Option<PathBuf>, places: &Places) -> Option<PathBuf> {
+    given.or_else(|| places.config.exists().then(|| places.config.clone()))
+}
+
+async fn bind(key: &str, address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "`{key}` is {address}, where this program may not listen: another one does already (is \
+             Famulus running?), or the address is not this machine's; stop the other, or set \
+             `{key}` to another address"
+        )
+    })
+}
+
+fn database_url(config: &Config) -> anyhow::Result<Option<SecretString>> {
+    let configured = config.database.url.as_ref().map(|url| url.read("database.url"));
+    if let Some(url) = configured.transpose().map_err(config::ConfigError::from)? {
+        return Ok(Some(url));
+    }
+    match SecretRef::Env("DATABASE_URL".to_owned()).read("database.url") {
+        Ok(url) => Ok(Some(url)),
+        Err(config::SecretError::EnvMissing { .. } | config::SecretError::Empty { .. }) => Ok(None),
+        Err(error) => Err(config::ConfigError::from(error).into()),
+    }
+}
+
+async fn private_postgres(
+    config: &Config,
+    data_dir: &Path,
+    tasks: &Tasks,
+) -> anyhow::Result<PrivatePostgres> {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(|bin| bin.join("../share/famulus")));
+    let mut tree_dirs: Vec<PathBuf> = beside.into_iter().collect();
+    tree_dirs.push(cache::folder(|name| std::env::var_os(name)));
+    let sessions = config.database.durable_sessions + config.database.relaxed_sessions;
+    let settings = Settings {
+        bin_dir: config.database.bin_dir.clone(),
+        tree_dirs,
+        shared_buffers_mb: config.database.shared_buffers_mb,
+        // Ours, the writer, the ear, three for the superuser, and some for whoever looks.
+        max_connections: (sessions + 12).max(40),
+        ..Settings::new(std::path::absolute(data_dir)?)
+    };
+    Ok(PrivatePostgres::start(settings, tasks).await?)
+}
+
+/// A few lines for the person: where it listens, how to talk to it, what it can do.
+fn announce(
+    app: &App,
+    token_path: &Path,
+    made: Option<&SecretString>,
+    postgres: Option<&PrivatePostgres>,
+    demo: bool,
+) {
+    let url = format!("http://{}", app.public);
+    let database = postgres.map_or_else(
+        || app.store.target(),
+        |private| format!("private Postgres {}", private.version()),
+    );
+    let port = app.public.port();
+    let elsewhere = if port == 3000 { String::new() } else { format!(" --url {url}") };
+    say::line(&format!("Famulus listens on {url} ({database})."));
+    say::line(&format!("  Talk to it:  famulus chat{elsewhere}"));
+    say::line(&format!(
+        "  or:          curl -u :\"$(cat {})\" -H 'content-type: application/json' \\\n                 -d '{{\"message\":\"Remember that my cat is called Miso. What time is it?\"}}' {url}/chat",
+        token_path.display()
+    ));
+    if let Some(token) = made
+        && say::is_to_a_person()
+    {
+        say::line(&format!(
+            "  Your token:  {} (again with `famulus token`)",
+            token.expose_secret()
+        ));
+    } else {
+        say::line(&format!("  Your token:  in {}", token_path.display()));
+    }
+    say::line(&format!("  It can:      {}", app.tool_names.join(", ")));
+    if demo {
+        say::line(
+            "  Model:       demo, built in: it really uses the tools. For a real one set model.base_url,\n               model.name and model.api_key (`famulus config keys`).",
+        );
+    } else {
+        say::line(&format!("  Model:       {}", app.model_name));
+    }
+    say::line("  Stop it:     Ctrl-C");
+}
+
+/// Looks at the configuration file every few seconds; a change of live keys takes effect, a broken
+/// file is reported and the values in force stay.
+fn watch_config(
+    app: &App,
+    file: Option<PathBuf>,
+    telemetry: famulus_telemetry::Guard,
+    tasks: &Tasks,
+) {
+    const LOOK: Duration = Duration::from_secs(5);
+    let limits = app.limits.clone();
+    let shutdown = tasks.token();
+    let metrics = telemetry.metrics();
+    let watch = async move {
+        let mut seen = file.as_deref().and_then(modified);
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            metrics.upkeep();
+            let now = file.as_deref().and_then(modified);
+            if now == seen {
+                continue;
+            }
+            seen = now;
+            match config::load(file.as_deref()) {
+                Ok(config) => {
+                    if let Err(error) = telemetry.set_level(&config.telemetry.log) {
+                        tracing::warn!(error = %error, "telemetry.log was not changed");
+                    }
+                    limits.send_replace(config.turns.limits());
+                    tracing::info!("the configuration was read again; live keys are in force");
+                }
+                Err(error) => {
+                    tracing::warn!(error = %error, "the changed configuration is not used");
+                }
+            }
+        }
+        drop(telemetry);
+    };
+    tasks.spawn("config.watch", OnExit::Log, watch);
+}
+
+fn modified(file: &Path) -> Option<std::time::SystemTime> {
+    std::fs::metadata(file).and_then(|meta| meta.modified()).ok()
+}

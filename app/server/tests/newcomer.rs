@@ -1,0 +1,291 @@
+//! What a newcomer does, with the real binary: start it, talk to it, stop it, start it again, and
+//! get things wrong.
+//!
+//! The private Postgres comes from this machine or from the tree that `cargo xtask postgres`
+//! fetches; without either these tests fail and say so.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A data directory that the unprivileged user of the private Postgres can reach.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("famulus-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.join("data")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left is found by its name.
+        let _left = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn famulus(place: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_famulus"));
+    command
+        .env_remove("DATABASE_URL")
+        .env_remove("FAMULUS_CONFIG")
+        .env("FAMULUS_DATA_DIR", place)
+        .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
+        .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A running `famulus up`, stopped when it goes out of scope.
+struct Up {
+    child: Child,
+    url: String,
+    token: String,
+    said: String,
+}
+
+impl Up {
+    fn start(place: &Place) -> Self {
+        let mut child = famulus(&place.data())
+            .arg("up")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut said = String::new();
+        let mut url = None;
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix("Famulus listens on ") {
+                url = rest.split(' ').next().map(str::to_owned);
+            }
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("Ctrl-C") {
+                break;
+            }
+        }
+        let Some(url) = url else {
+            let mut error = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+            panic!("`famulus up` did not start:\n{said}{error}");
+        };
+        // Nobody reads on; a full pipe must not stop the program.
+        let mut rest = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+        let token = fs::read_to_string(place.data().join("token")).unwrap().trim().to_owned();
+        Self { child, url, token, said }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    fn stop(mut self) {
+        self.signal(rustix::process::Signal::INT);
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    async fn chat(&self, message: &str) -> String {
+        let reply: Value = self.post("/chat", json!({ "message": message })).await.1;
+        reply["response"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        let answer = client()
+            .post(format!("{}{path}", self.url))
+            .basic_auth("anyone", Some(&self.token))
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        (answer.status().as_u16(), answer.json().await.unwrap_or(Value::Null))
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.signal(rustix::process::Signal::TERM);
+            let _ended = self.child.wait();
+        }
+    }
+}
+
+fn client() -> reqwest::Client {
+    static PROVIDER: std::sync::Once = std::sync::Once::new();
+    PROVIDER.call_once(|| {
+        let _other = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    });
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_conversation_survives_a_restart_and_a_crash() {
+    let place = Place::new("newcomer");
+    let up = Up::start(&place);
+    assert!(up.said.contains("famulus chat") && up.said.contains("demo"), "{}", up.said);
+    assert!(!up.said.contains(&up.token), "the token is not printed into a pipe");
+    let mode = fs::metadata(place.data().join("token")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let reply = up.chat("Remember that my cat is called Miso").await;
+    assert!(!reply.trim().is_empty());
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Miso"), "{reply}");
+    let (status, turns) = up.post("/v1/conversations/main/stop", json!({})).await;
+    assert_eq!(status, 200, "{turns}");
+    up.stop();
+
+    let mut up = Up::start(&place);
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Miso"), "a second start finds the same data: {reply}");
+    let listed = knowledge(&up).await;
+    let id = listed["entries"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    change_memory(&up, &id, "My cat is called Yuzu.").await;
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Yuzu") && !reply.contains("Miso"), "{reply}");
+
+    up.child.kill().unwrap();
+    up.child.wait().unwrap();
+    drop(up);
+    let up = Up::start(&place);
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Yuzu"), "after a crash nothing needs cleaning: {reply}");
+
+    let second = famulus(&place.data()).arg("up").output().unwrap();
+    assert!(!second.status.success());
+    let error = said(&second);
+    assert!(error.contains("data") && error.to_lowercase().contains("already"), "{error}");
+
+    let (status, problem) = up
+        .post(
+            "/v1/schedules",
+            json!({ "note": "x", "rule": { "kind": "cron", "expression": "61 * * * *" } }),
+        )
+        .await;
+    assert!((400..500).contains(&status), "{status} {problem}");
+    assert!(problem.to_string().contains("61 * * * *"), "{problem}");
+
+    let big = client()
+        .post(format!("{}/v1/blobs", up.url))
+        .bearer_auth(&up.token)
+        .header("content-type", "application/octet-stream")
+        .body(vec![0u8; 30 * 1024 * 1024])
+        .send()
+        .await;
+    // The refusal may arrive while the rest of the body is still on its way.
+    if let Ok(answer) = big {
+        assert_eq!(answer.status().as_u16(), 413);
+        let problem: Value = answer.json().await.unwrap();
+        assert!(problem["remedy"].is_string(), "{problem}");
+    }
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Yuzu"), "{reply}");
+    up.stop();
+}
+
+async fn knowledge(up: &Up) -> Value {
+    client()
+        .get(format!("{}/v1/knowledge", up.url))
+        .bearer_auth(&up.token)
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap()
+}
+
+/// Replaces a memory as its owner would: the old one goes, a new one comes.
+async fn change_memory(up: &Up, id: &str, text: &str) {
+    let gone = client()
+        .delete(format!("{}/v1/knowledge/{id}", up.url))
+        .bearer_auth(&up.token)
+        .send()
+        .await
+        .unwrap();
+    assert!(gone.status().is_success(), "{}", gone.status());
+    let (status, made) = up.post("/v1/knowledge", json!({ "kind": "memory", "body": text })).await;
+    assert_eq!(status, 201, "{made}");
+}
+
+#[test]
+fn a_wrong_key_names_the_right_one() {
+    let place = Place::new("wrong-key");
+    let config = place.0.join("config.toml");
+    fs::write(&config, "[model]\nbase_ulr = \"http://127.0.0.1:1/v1\"\n").unwrap();
+    for command in [&["up"][..], &["config", "check"]] {
+        let output =
+            famulus(&place.data()).arg("--config").arg(&config).args(command).output().unwrap();
+        assert!(!output.status.success());
+        assert!(said(&output).contains("did you mean `model.base_url`?"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_busy_port_is_named_with_its_key() {
+    let place = Place::new("busy-port");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output =
+        famulus(&place.data()).arg("up").env("FAMULUS_API__LISTEN", &address).output().unwrap();
+    assert!(!output.status.success());
+    let error = said(&output);
+    assert!(error.contains(&address) && error.contains("api.listen"), "{error}");
+    assert!(!place.data().join("postgres").exists(), "nothing was touched");
+}
+
+#[test]
+fn a_database_that_is_not_there_is_named() {
+    let place = Place::new("no-database");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let started = Instant::now();
+    let output = famulus(&place.data())
+        .arg("serve")
+        .env("DATABASE_URL", format!("postgres://ada:secret@{free}/famulus"))
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = said(&output);
+    assert!(error.contains(&free.to_string()) && error.contains("cannot be reached"), "{error}");
+    assert!(!error.contains("secret"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let output = famulus(&place.data()).arg("serve").output().unwrap();
+    assert!(said(&output).contains("DATABASE_URL"), "{}", said(&output));
+}
+
+#[test]
+fn a_postgres_that_is_missing_says_where_it_was_looked_for() {
+    let place = Place::new("no-postgres");
+    let output = famulus(&place.data())
+        .arg("up")
+        .env("FAMULUS_DATABASE__BIN_DIR", place.0.join("nowhere"))
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let error = said(&output);
+    assert!(error.contains("nowhere"), "{error}");
+}
