@@ -1,0 +1,65 @@
+//! What the handlers share.
+
+use crate::{
+    auth::Known, config::Config, limits::Limiter, readiness::Readiness, routes::Routes,
+    viewers::Hub,
+};
+use famulus_core::{Clock, ids::TokenId};
+use famulus_store::Store;
+use jiff::Timestamp;
+use std::{net::IpAddr, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// What the API is made from; [`Api::serve`] runs it.
+#[derive(Clone)]
+pub struct Api {
+    pub store: Store,
+    pub hub: Arc<Hub>,
+    pub config: Config,
+    pub readiness: Readiness,
+    /// The text of `GET /metrics`.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The tools that an agent can be granted.
+    pub catalogue: Vec<Grantable>,
+    pub clock: Arc<dyn Clock>,
+    /// The configured model, as people know it.
+    pub model_name: String,
+    /// When the process started.
+    pub started: Timestamp,
+}
+
+/// A tool that an agent can be granted, as a whole or by action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grantable {
+    pub tool: String,
+    pub actions: Vec<String>,
+}
+
+/// The API as it runs.
+pub(crate) struct App {
+    pub(crate) api: Api,
+    pub(crate) known: Known,
+    /// Wrong credentials, by address.
+    pub(crate) failures: Limiter<IpAddr>,
+    pub(crate) requests: Limiter<TokenId>,
+    pub(crate) routes: Routes,
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl App {
+    pub(crate) fn new(api: Api, routes: Routes, shutdown: CancellationToken) -> Self {
+        let Config { failed_auth_per_minute, requests_per_second, requests_burst, .. } = api.config;
+        Self {
+            api,
+            known: Known::default(),
+            failures: Limiter::new(
+                failed_auth_per_minute,
+                failed_auth_per_minute,
+                Duration::from_mins(1),
+            ),
+            requests: Limiter::new(requests_burst, requests_per_second, Duration::from_secs(1)),
+            routes,
+            shutdown,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Bodies and parameters: read with a limit and a pace, parsed with a place for every mistake.
+
+use crate::{
+    app::App,
+    problem::{Kind, Problem},
+};
+use axum::{
+    body::Body,
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use bytes::{Bytes, BytesMut};
+use famulus_core::person::Caller;
+use futures::{Stream, StreamExt, stream::BoxStream};
+use serde::de::DeserializeOwned;
+use std::{io, str::FromStr, sync::Arc, time::Duration};
+
+/// What is read and thrown away of a body that is too large, so that the client hears why instead of
+/// a broken connection.
+const DRAINED: usize = 64 * 1024 * 1024;
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// Pauses of a JSON body, all together, as a multiple of one: a body of single bytes is not read for
+/// hours.
+const PACES: u32 = 4;
+
+/// A JSON body, at most `api.json_bytes` long.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let limit = app.api.config.json_bytes;
+        let bytes = collect(request, limit, "api.json_bytes", app).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// The caller that the guard let through.
+pub(crate) struct Who(pub(crate) Arc<Caller>);
+
+impl FromRequestParts<Arc<App>> for Who {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        parts
+            .extensions
+            .get::<Arc<Caller>>()
+            .cloned()
+            .map(Self)
+            .ok_or_else(crate::auth::unauthorized)
+    }
+}
+
+/// The parameters behind `?`.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::bad(
+                rejection.body_text(),
+                "correct the parameter, or leave it out; GET /openapi.json lists them",
+            )),
+        }
+    }
+}
+
+/// Reads an id of a path.
+pub(crate) fn id<T: FromStr>(what: &str, text: &str, list: &'static str) -> Result<T, Problem> {
+    text.parse().map_err(|_| {
+        let text: String = text.chars().take(80).collect();
+        Problem::missing(&format!("{what} `{text}`"), list)
+    })
+}
+
+/// Reads a whole body of at most `limit` bytes; `key` is the setting that raises the limit.
+pub(crate) async fn collect(
+    request: Request,
+    limit: usize,
+    key: &'static str,
+    app: &App,
+) -> Result<Bytes, Problem> {
+    let announced = announced(request.headers());
+    let pace = app.api.config.request_timeout();
+    let mut stream = pieces(request.into_body(), pace);
+    if announced.is_some_and(|length| length > limit as u64) {
+        drain(stream).await;
+        return Err(too_large(limit as u64, key));
+    }
+    let whole = async {
+        let mut bytes = BytesMut::with_capacity(announced.unwrap_or(0).min(64 * 1024) as usize);
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|error| broken(&error))?;
+            if bytes.len() + piece.len() > limit {
+                return Err(too_large(limit as u64, key));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes.freeze())
+    };
+    let read = tokio::time::timeout(pace * PACES, whole).await;
+    match read {
+        Ok(Err(problem)) if problem.kind == Kind::TooLarge => {
+            drain(stream).await;
+            Err(problem)
+        }
+        Ok(read) => read,
+        Err(_) => Err(too_slow()),
+    }
+}
+
+/// A body as it comes; a piece that does not come within `pace` ends it.
+pub(crate) fn pieces(body: Body, pace: Duration) -> BoxStream<'static, io::Result<Bytes>> {
+    let stream = body.into_data_stream();
+    futures::stream::unfold(Some(stream), move |stream| async move {
+        let mut stream = stream?;
+        match tokio::time::timeout(pace, stream.next()).await {
+            Ok(Some(Ok(piece))) => Some((Ok(piece), Some(stream))),
+            Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
+            Ok(None) => None,
+            Err(_) => Some((Err(io::Error::from(io::ErrorKind::TimedOut)), None)),
+        }
+    })
+    .boxed()
+}
+
+/// Reads on for a while without keeping anything.
+pub(crate) async fn drain(mut rest: impl Stream<Item = io::Result<Bytes>> + Unpin) {
+    let mut left = DRAINED;
+    let drained = async {
+        while let Some(Ok(piece)) = rest.next().await {
+            match left.checked_sub(piece.len()) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    // A client that is slower than this sees a broken connection instead of the reason.
+    let _late = tokio::time::timeout(DRAIN_TIME, drained).await;
+}
+
+/// Parses JSON; a mistake is named with its place.
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
+    // An empty body is an object without fields: most requests have no field that is needed.
+    let bytes: &'a [u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("at `{path}`: ") };
+        invalid(format!("{place}{}", error.into_inner()))
+    })?;
+    deserializer.end().map_err(|error| invalid(error.to_string()))?;
+    Ok(parsed)
+}
+
+fn invalid(detail: String) -> Problem {
+    Problem::new(Kind::InvalidJson, detail, "correct the body; GET /openapi.json describes it")
+}
+
+pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+pub(crate) fn too_large(limit: u64, key: &str) -> Problem {
+    Problem::new(
+        Kind::TooLarge,
+        format!("the body is larger than {limit} bytes"),
+        format!("send less at once, or raise `{key}` in the configuration"),
+    )
+}
+
+fn too_slow() -> Problem {
+    Problem::new(
+        Kind::TooSlow,
+        "the body did not come in time",
+        "send it again over a better connection, or raise `api.request_timeout_seconds`",
+    )
+}
+
+fn broken(error: &io::Error) -> Problem {
+    if error.kind() == io::ErrorKind::TimedOut {
+        return too_slow();
+    }
+    Problem::bad("the body broke off before its end", "send the request again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        #[serde(default)]
+        inner: Vec<Inner>,
+    }
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Inner {
+        count: u32,
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let check = |body: &str, expected: &str| {
+            let problem = parse::<Outer>(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.kind, Kind::InvalidJson);
+            assert!(problem.detail.contains(expected), "{}", problem.detail);
+        };
+        check(r#"{"inner":[{"count":1},{"count":"x"}]}"#, "at `inner[1].count`");
+        check(r#"{"inner":[}"#, "line 1 column 11");
+        check(r#"{"other":1}"#, "unknown field `other`");
+        check("{} {}", "trailing characters");
+        assert_eq!(parse::<Outer>(b" ").unwrap(), Outer { inner: Vec::new() });
+    }
+
+    #[tokio::test]
+    async fn a_body_that_stands_still_ends() {
+        let body = Body::from_stream(futures::stream::pending::<io::Result<Bytes>>());
+        let mut stream = pieces(body, Duration::from_millis(5));
+        let error = stream.next().await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(stream.next().await.is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! What the assistant knows of the caller.
+
+use crate::{
+    app::App,
+    body::{Json, Who, id},
+    handlers::{Answer, gone, json, ok, text},
+    problem::Problem,
+};
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+};
+use famulus_channels::http::inbound::provenance;
+use famulus_core::{
+    event::List,
+    ids::KnowledgeId,
+    knowledge::{Knowledge, KnowledgeKind, Upsert},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+const LIST: &str = "GET /v1/knowledge";
+/// Characters of a title, and of a body.
+const TITLE: usize = 200;
+const BODY: usize = 200_000;
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct KnowledgeList {
+    knowledge: Vec<Knowledge>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewKnowledge {
+    kind: KnowledgeKind,
+    /// Needed for a scratchpad page; a memory has none.
+    #[serde(default)]
+    title: String,
+    body: String,
+}
+
+pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+    ok(&KnowledgeList { knowledge: app.api.store.knowledge(caller.person.id).await? })
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Json(new): Json<NewKnowledge>,
+) -> Answer {
+    let NewKnowledge { kind, title, body } = new;
+    text("body", &body, BODY)?;
+    match kind {
+        KnowledgeKind::Scratchpad => text("title", &title, TITLE)?,
+        KnowledgeKind::Memory => {}
+    }
+    let person = &caller.person;
+    let entry = Upsert { id: None, kind, title, body };
+    let stored = app.api.store.write_knowledge(person.id, entry, provenance(person.role)).await?;
+    app.api.hub.list_changed(person.id, List::Knowledge);
+    json(StatusCode::CREATED, &stored.ok_or_else(missing)?)
+}
+
+pub(crate) async fn read(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(entry): Path<String>,
+) -> Answer {
+    let entry = id::<KnowledgeId>("entry", &entry, LIST)?;
+    let found = app.api.store.knowledge_entry(caller.person.id, entry).await?;
+    ok(&found.ok_or_else(missing)?)
+}
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(entry): Path<String>,
+) -> Answer {
+    let entry = id::<KnowledgeId>("entry", &entry, LIST)?;
+    if !app.api.store.delete_knowledge(caller.person.id, entry).await? {
+        return Err(missing());
+    }
+    app.api.hub.list_changed(caller.person.id, List::Knowledge);
+    gone()
+}
+
+fn missing() -> Problem {
+    Problem::missing("this entry", LIST)
+}

@@ -1,0 +1,61 @@
+//! The caller: who, with which rights, served by what.
+
+use crate::{
+    app::App,
+    body::{Json, Who},
+    handlers::{Answer, ok, text},
+    problem::Problem,
+};
+use axum::extract::State;
+use famulus_core::person::{Person, Scope};
+use famulus_store::PersonChange;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Me {
+    person: Person,
+    scope: Scope,
+    version: &'static str,
+    model: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MeChange {
+    name: Option<String>,
+    /// IANA name; wall-clock schedules move along.
+    time_zone: Option<String>,
+    /// BCP 47 tag.
+    language: Option<String>,
+}
+
+pub(crate) async fn read(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+    // The remembered caller may be some seconds old; the person's own view of themselves is not.
+    let person = app.api.store.person(caller.person.id).await?;
+    ok(&Me {
+        person: person.unwrap_or_else(|| caller.person.clone()),
+        scope: caller.scope,
+        version: env!("CARGO_PKG_VERSION"),
+        model: app.api.model_name.clone(),
+    })
+}
+
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Json(change): Json<MeChange>,
+) -> Answer {
+    let MeChange { name, time_zone, language } = change;
+    if let Some(name) = &name {
+        text("name", name, 100)?;
+    }
+    if let Some(language) = &language {
+        text("language", language, 35)?;
+    }
+    let change = PersonChange { name, time_zone, language };
+    let changed = app.api.store.change_person(caller.person.id, change).await?;
+    app.known.forget(None);
+    ok(&changed.ok_or_else(|| Problem::missing("this person", "GET /v1/people"))?)
+}

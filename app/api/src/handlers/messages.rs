@@ -1,0 +1,298 @@
+//! Messages of a conversation: read back, and sent without waiting for the reply.
+
+use crate::{
+    app::App,
+    body::{Asked, Json, Who},
+    handlers::{Answer, chat, conversations, json, ok, page},
+    problem::Problem,
+};
+use axum::{
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+};
+use famulus_channels::http::inbound::{Sent, inbound};
+use famulus_core::{
+    event::List,
+    ids::{BlobId, ConversationId, MessageId, TurnId},
+    inbound::{Attachment, Command, Meeting, Source},
+    message::{MessageRole, Part},
+    person::Caller,
+};
+use famulus_store::{Accept as _, MAIN_AGENT, MessageCursor, MessageView};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Characters of an `Idempotency-Key`.
+const KEY: usize = 255;
+/// Attachments of one message.
+pub(crate) const ATTACHMENTS: usize = 32;
+/// Characters of a file's name that are kept.
+const NAME: usize = 255;
+
+/// What a running turn is told when a message joins it.
+pub(crate) const STEERED: &str =
+    "Noted: the turn that is running takes this in. Its reply answers both.";
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct ListQuery {
+    /// At most this many, 50 unless told.
+    limit: Option<i64>,
+    /// The cursor of the page that was received.
+    before: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Messages {
+    /// Oldest first.
+    messages: Vec<Message>,
+    /// Where the page before this one ends; null when there is none.
+    before: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Message {
+    id: MessageId,
+    seq: i64,
+    role: MessageRole,
+    turn_id: TurnId,
+    parts: Vec<Part>,
+    /// The text parts, joined.
+    text: String,
+    has_text: bool,
+    model: Option<String>,
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+}
+
+impl From<MessageView> for Message {
+    fn from(view: MessageView) -> Self {
+        Self {
+            id: view.id,
+            seq: view.seq,
+            role: view.role,
+            turn_id: view.turn,
+            parts: view.parts,
+            text: view.text,
+            has_text: view.has_text,
+            model: view.model,
+            created_at: view.created_at,
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMessage {
+    #[serde(default)]
+    text: String,
+    /// Files that were stored with `POST /v1/blobs`.
+    #[serde(default)]
+    attachments: Vec<Attached>,
+    /// How it meets a turn that runs: joins it, or waits for its own.
+    #[serde(default)]
+    meeting: Meeting,
+}
+
+/// A stored file that goes with a message.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub(crate) struct Attached {
+    blob: AttachedBlob,
+    /// How it is shown; never a path.
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+struct AttachedBlob {
+    id: BlobId,
+}
+
+/// A message that was stored.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Accepted {
+    pub(crate) conversation_id: ConversationId,
+    /// Null for a command, which is not kept.
+    pub(crate) message_id: Option<MessageId>,
+    pub(crate) turn_id: Option<TurnId>,
+    pub(crate) disposition: Disposition,
+    /// What to tell the person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notice: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Disposition {
+    Started,
+    Steered,
+    Duplicate,
+    /// It was a command, and is done.
+    Command,
+}
+
+impl From<famulus_store::Disposition> for Disposition {
+    fn from(disposition: famulus_store::Disposition) -> Self {
+        match disposition {
+            famulus_store::Disposition::Started => Self::Started,
+            famulus_store::Disposition::Steered => Self::Steered,
+            famulus_store::Disposition::Duplicate => Self::Duplicate,
+        }
+    }
+}
+
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    Asked(asked): Asked<ListQuery>,
+) -> Answer {
+    let before =
+        asked.before.map(|text| text.parse::<MessageCursor>()).transpose().map_err(|error| {
+            Problem::bad(error.to_string(), "send the cursor as it was received")
+        })?;
+    let id = conversations::existing(&app, &caller.person, &id).await?;
+    let limit = page(asked.limit, 50, 200);
+    let found = app.api.store.messages(caller.person.id, id, before, limit).await?;
+    ok(&Messages {
+        messages: found.items.into_iter().map(Into::into).collect(),
+        before: found.before.map(|cursor| cursor.to_string()),
+    })
+}
+
+pub(crate) async fn send(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Json(new): Json<NewMessage>,
+) -> Answer {
+    let conversation = conversations::named(&id)?;
+    let key = key(&headers)?;
+    let NewMessage { text, attachments, meeting } = new;
+    if text.trim().is_empty() && attachments.is_empty() {
+        return Err(Problem::bad(
+            "the message has neither text nor attachments",
+            "write something into `text`, or attach a stored file",
+        ));
+    }
+    if attachments.is_empty()
+        && let Some(command) = Command::parse(&text)
+    {
+        let (conversation_id, notice) = chat::obey(&app, &caller, conversation, command).await?;
+        let answer = Accepted {
+            conversation_id,
+            message_id: None,
+            turn_id: None,
+            disposition: Disposition::Command,
+            notice: Some(notice),
+        };
+        return json(StatusCode::ACCEPTED, &answer);
+    }
+    let attachments = attached(&app, &caller, attachments).await?;
+    let sent = Sent {
+        text,
+        attachments,
+        sender: None,
+        source: Source::Http,
+        conversation,
+        agent: MAIN_AGENT,
+        key,
+        meeting,
+    };
+    json(StatusCode::ACCEPTED, &accept(&app, &caller, sent).await?)
+}
+
+/// Stores a message; when this returns it is safe.
+pub(crate) async fn accept(app: &App, caller: &Caller, sent: Sent) -> Result<Accepted, Problem> {
+    let inbound = inbound(caller, sent, app.api.clock.now());
+    let accepted = app.api.store.accept(inbound).await?;
+    app.api.hub.list_changed(caller.person.id, List::Messages);
+    let disposition = Disposition::from(accepted.disposition);
+    Ok(Accepted {
+        conversation_id: accepted.conversation,
+        message_id: Some(accepted.message),
+        turn_id: Some(accepted.turn),
+        disposition,
+        notice: (disposition == Disposition::Steered).then(|| STEERED.to_owned()),
+    })
+}
+
+/// The request's `Idempotency-Key`.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let visible = !value.is_empty()
+        && value.len() <= KEY
+        && value.as_bytes().iter().all(u8::is_ascii_graphic);
+    match value.to_str() {
+        Ok(key) if visible => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => Err(Problem::bad(
+            format!("the Idempotency-Key is not 1 to {KEY} visible ASCII characters"),
+            "send a UUID, for example",
+        )),
+    }
+}
+
+/// Finds stored files that go with a message.
+pub(crate) async fn attached(
+    app: &App,
+    caller: &Caller,
+    files: Vec<Attached>,
+) -> Result<Vec<Attachment>, Problem> {
+    if files.len() > ATTACHMENTS {
+        return Err(Problem::bad(
+            format!("the message has more than {ATTACHMENTS} attachments"),
+            "send several messages",
+        ));
+    }
+    let mut attachments = Vec::with_capacity(files.len());
+    for Attached { blob, name } in files {
+        let stored = app.api.store.blob(caller.person.id, blob.id).await?;
+        let blob = stored.ok_or_else(|| {
+            Problem::missing(&format!("attachment {}", blob.id), "the answer of POST /v1/blobs")
+        })?;
+        attachments.push(Attachment { blob, name: shown(&name) });
+    }
+    Ok(attachments)
+}
+
+/// A file's name as it is shown: the last part of a path, without what cannot be seen.
+pub(crate) fn shown(name: &str) -> String {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let shown: String = last.chars().filter(|c| !c.is_control()).take(NAME).collect();
+    if shown.trim().is_empty() { "file".to_owned() } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn a_files_name_is_never_a_path() {
+        let check = |name, expected| assert_eq!(shown(name), expected);
+        check("a.txt", "a.txt");
+        check("../../etc/passwd", "passwd");
+        check("C:\\x\\y.doc", "y.doc");
+        check("a\u{0}\nb", "ab");
+        check("", "file");
+        check("dir/", "file");
+    }
+
+    #[test]
+    fn a_key_is_short_visible_ascii() {
+        let check = |value: &str, expected: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert("idempotency-key", HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            assert_eq!(key(&headers).is_ok(), expected, "{value}");
+        };
+        check("0190-a", true);
+        check(&"k".repeat(255), true);
+        check(&"k".repeat(256), false);
+        check("a b", false);
+        check("", false);
+        check("é", false);
+        assert_eq!(key(&HeaderMap::new()).unwrap(), None);
+    }
+}

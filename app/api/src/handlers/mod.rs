@@ -1,0 +1,65 @@
+//! Handlers, one file per noun of the API. Each turns a request into calls of the store and the
+//! answer into JSON; none decides who may call it: the table of routes does.
+
+pub(crate) mod agents;
+pub(crate) mod approvals;
+pub(crate) mod blobs;
+pub(crate) mod chat;
+pub(crate) mod conversations;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod knowledge;
+pub(crate) mod me;
+pub(crate) mod messages;
+pub(crate) mod outbox;
+pub(crate) mod people;
+pub(crate) mod queue;
+pub(crate) mod schedules;
+pub(crate) mod status;
+pub(crate) mod tokens;
+pub(crate) mod turns;
+pub(crate) mod upload;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::problem::Problem;
+
+/// What a handler returns.
+pub(crate) type Answer = Result<Response, Problem>;
+
+/// A JSON answer.
+#[expect(clippy::unnecessary_wraps, reason = "stands where a handler ends")]
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    Ok((status, axum::Json(body)).into_response())
+}
+
+pub(crate) fn ok(body: &impl Serialize) -> Answer {
+    json(StatusCode::OK, body)
+}
+
+/// Done, with nothing to say.
+#[expect(clippy::unnecessary_wraps, reason = "stands where a handler ends")]
+pub(crate) fn gone() -> Answer {
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Items of one list, between 1 and `most`.
+pub(crate) fn page(asked: Option<i64>, usual: i64, most: i64) -> i64 {
+    asked.unwrap_or(usual).clamp(1, most)
+}
+
+/// Refuses text that is empty or beyond a number of characters.
+pub(crate) fn text(name: &str, value: &str, most: usize) -> Result<(), Problem> {
+    if value.trim().is_empty() {
+        return Err(Problem::bad(format!("`{name}` is empty"), format!("give `{name}` some text")));
+    }
+    if value.chars().count() > most {
+        return Err(Problem::bad(
+            format!("`{name}` is longer than {most} characters"),
+            format!("shorten `{name}`"),
+        ));
+    }
+    Ok(())
+}

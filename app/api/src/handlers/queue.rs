@@ -1,0 +1,128 @@
+//! The queue: how deep it is, and what died in it.
+
+use crate::{
+    app::App,
+    body::id,
+    handlers::{Answer, ok},
+    problem::Problem,
+};
+use axum::extract::{Path, State};
+use famulus_core::ids::WorkerId;
+use famulus_store::QueueReport;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Dead letters that are listed.
+const LISTED: i64 = 200;
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Queue {
+    /// Jobs that are not done, those that run included.
+    depth: i64,
+    running: i64,
+    /// Conversations that wait for an answer or a deadline.
+    waiting: i64,
+    oldest_seconds: Option<f64>,
+    dead: i64,
+    /// The processes that work.
+    workers: Vec<WorkerId>,
+    classes: Vec<QueueClass>,
+}
+
+/// One class of work.
+#[derive(Serialize, JsonSchema)]
+struct QueueClass {
+    class: &'static str,
+    depth: i64,
+    ready: i64,
+    running: i64,
+    waiting: i64,
+    oldest_seconds: f64,
+    dead: i64,
+}
+
+impl From<QueueReport> for Queue {
+    fn from(report: QueueReport) -> Self {
+        let classes: Vec<QueueClass> = report
+            .classes
+            .into_iter()
+            .map(|(class, depth)| QueueClass {
+                class: class.as_str(),
+                depth: depth.jobs,
+                ready: depth.ready,
+                running: depth.leased,
+                waiting: depth.waiting,
+                oldest_seconds: depth.oldest_seconds,
+                dead: depth.dead,
+            })
+            .collect();
+        let sum = |of: fn(&QueueClass) -> i64| classes.iter().map(of).sum();
+        let depth = sum(|class| class.depth);
+        let oldest = classes.iter().map(|class| class.oldest_seconds).fold(0.0, f64::max);
+        Self {
+            depth,
+            running: sum(|class| class.running),
+            waiting: sum(|class| class.waiting),
+            oldest_seconds: (depth > 0).then_some(oldest),
+            dead: sum(|class| class.dead),
+            workers: report.workers,
+            classes,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeadJobs {
+    /// Newest first.
+    jobs: Vec<DeadJob>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DeadJob {
+    id: Uuid,
+    kind: String,
+    lane: Uuid,
+    reason: String,
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+    #[schemars(with = "String")]
+    died_at: Timestamp,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Retried {
+    pub(crate) retried: bool,
+}
+
+pub(crate) async fn depth(State(app): State<Arc<App>>) -> Answer {
+    ok(&Queue::from(app.api.store.queue_report().await?))
+}
+
+pub(crate) async fn dead(State(app): State<Arc<App>>) -> Answer {
+    let letters = app.api.store.dead_letters(LISTED).await?;
+    let jobs = letters
+        .into_iter()
+        .map(|letter| DeadJob {
+            id: letter.id,
+            kind: letter.class,
+            lane: letter.lane,
+            reason: letter.reason,
+            created_at: letter.created_at.0,
+            died_at: letter.died_at.0,
+        })
+        .collect();
+    ok(&DeadJobs { jobs })
+}
+
+pub(crate) async fn retry(State(app): State<Arc<App>>, Path(job): Path<String>) -> Answer {
+    const LIST: &str = "GET /v1/queue/dead";
+    let job = id::<Uuid>("job", &job, LIST)?;
+    if app.api.store.revive(job).await? {
+        ok(&Retried { retried: true })
+    } else {
+        Err(Problem::missing("this dead job", LIST))
+    }
+}

@@ -1,0 +1,174 @@
+//! Schedules of the caller.
+
+use crate::{
+    app::App,
+    body::{Asked, Json, Who, id},
+    handlers::{Answer, conversations, gone, json, ok, page, text},
+    problem::Problem,
+};
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+};
+use famulus_channels::http::inbound::address;
+use famulus_core::{
+    event::List,
+    ids::{ScheduleId, TurnId},
+    schedule::{MissedPolicy, Rule, Schedule},
+};
+use famulus_store::{MAIN_AGENT, SlotInfo};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+const LIST: &str = "GET /v1/schedules";
+/// Characters of a note.
+const NOTE: usize = 10_000;
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Schedules {
+    schedules: Vec<Schedule>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSchedule {
+    /// What the assistant is to do when it is due.
+    note: String,
+    rule: Rule,
+    /// IANA name; the person's zone unless told.
+    time_zone: Option<String>,
+    /// Whether the reply is delivered; it is unless told.
+    announce: Option<bool>,
+    #[serde(default)]
+    missed: MissedPolicy,
+    /// The conversation that its turns run in; the main one unless told.
+    conversation_id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleChange {
+    note: Option<String>,
+    rule: Option<Rule>,
+    time_zone: Option<String>,
+    announce: Option<bool>,
+    missed: Option<MissedPolicy>,
+    enabled: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct SlotsQuery {
+    /// At most this many, 50 unless told.
+    limit: Option<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Slots {
+    /// Latest first.
+    slots: Vec<Slot>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Slot {
+    #[schemars(with = "String")]
+    due_at: Timestamp,
+    /// `fired` or `missed`.
+    outcome: &'static str,
+    turn_id: Option<TurnId>,
+    #[schemars(with = "String")]
+    decided_at: Timestamp,
+}
+
+impl From<SlotInfo> for Slot {
+    fn from(slot: SlotInfo) -> Self {
+        Self {
+            due_at: slot.due_at,
+            outcome: slot.outcome.as_str(),
+            turn_id: slot.turn,
+            decided_at: slot.decided_at,
+        }
+    }
+}
+
+pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+    ok(&Schedules { schedules: app.api.store.schedules(caller.person.id).await? })
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Json(new): Json<NewSchedule>,
+) -> Answer {
+    let NewSchedule { note, rule, time_zone, announce, missed, conversation_id } = new;
+    text("note", &note, NOTE)?;
+    let person = &caller.person;
+    let named = conversation_id.as_deref().unwrap_or("main");
+    let conversation = conversations::existing(&app, person, named).await?;
+    let new = famulus_core::schedule::NewSchedule {
+        agent: MAIN_AGENT,
+        conversation,
+        note,
+        rule,
+        time_zone: time_zone.unwrap_or_else(|| person.time_zone.clone()),
+        origin: Some(address(person)),
+        announce: announce.unwrap_or(true),
+        missed,
+    };
+    let made = app.api.store.create_schedule(person.id, new, app.api.clock.now()).await?;
+    app.api.hub.list_changed(person.id, List::Schedules);
+    json(StatusCode::CREATED, &made)
+}
+
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(schedule): Path<String>,
+    Json(change): Json<ScheduleChange>,
+) -> Answer {
+    let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
+    let ScheduleChange { note, rule, time_zone, announce, missed, enabled } = change;
+    if let Some(note) = &note {
+        text("note", note, NOTE)?;
+    }
+    let change =
+        famulus_core::schedule::ScheduleChange { note, rule, time_zone, announce, missed, enabled };
+    let person = caller.person.id;
+    let now = app.api.clock.now();
+    let changed = app.api.store.change_schedule(person, schedule, change, now).await?;
+    let changed = changed.ok_or_else(missing)?;
+    app.api.hub.list_changed(person, List::Schedules);
+    ok(&changed)
+}
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(schedule): Path<String>,
+) -> Answer {
+    let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
+    if !app.api.store.delete_schedule(caller.person.id, schedule).await? {
+        return Err(missing());
+    }
+    app.api.hub.list_changed(caller.person.id, List::Schedules);
+    gone()
+}
+
+pub(crate) async fn slots(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Path(schedule): Path<String>,
+    Asked(asked): Asked<SlotsQuery>,
+) -> Answer {
+    let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
+    let person = caller.person.id;
+    app.api.store.schedule(person, schedule).await?.ok_or_else(missing)?;
+    let limit = page(asked.limit, 50, 500);
+    let slots = app.api.store.schedule_slots(person, schedule, limit).await?;
+    ok(&Slots { slots: slots.into_iter().map(Into::into).collect() })
+}
+
+fn missing() -> Problem {
+    Problem::missing("this schedule", LIST)
+}

@@ -1,0 +1,106 @@
+//! API tokens. A secret is shown once, when it is made, and kept nowhere.
+
+use crate::{
+    app::App,
+    body::{Json, Who, id},
+    handlers::{Answer, gone, json, ok, text},
+    problem::Problem,
+};
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use famulus_core::{
+    ids::{PersonId, TokenId},
+    person::{Role, Scope},
+};
+use famulus_store::TokenInfo;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// What a token begins with, so that it is recognised where it should not be.
+const PREFIX: &str = "fam_";
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tokens {
+    tokens: Vec<Token>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Token {
+    id: TokenId,
+    person: PersonId,
+    name: String,
+    scope: Scope,
+    #[schemars(with = "String")]
+    created_at: Timestamp,
+    #[schemars(with = "Option<String>")]
+    revoked_at: Option<Timestamp>,
+}
+
+impl From<TokenInfo> for Token {
+    fn from(info: TokenInfo) -> Self {
+        let TokenInfo { id, person, name, scope, created_at, revoked_at } = info;
+        Self { id, person, name, scope, created_at, revoked_at }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToken {
+    /// What it is for.
+    name: String,
+    scope: Scope,
+    /// Whose it is; the caller's unless told.
+    person: Option<PersonId>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MadeToken {
+    id: TokenId,
+    /// Shown this once.
+    token: String,
+}
+
+pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
+    let tokens = app.api.store.tokens(None).await?;
+    ok(&Tokens { tokens: tokens.into_iter().map(Into::into).collect() })
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    Json(new): Json<NewToken>,
+) -> Answer {
+    let NewToken { name, scope, person } = new;
+    text("name", &name, 100)?;
+    let person = match person {
+        None => caller.person.clone(),
+        Some(id) => {
+            let found = app.api.store.person(id).await?;
+            found.ok_or_else(|| Problem::missing("this person", "GET /v1/people"))?
+        }
+    };
+    if scope == Scope::Owner && person.role != Role::Owner {
+        return Err(Problem::bad(
+            "only the owner's own tokens can have the scope `owner`",
+            "make a token of the scope `chat` for this person",
+        ));
+    }
+    let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
+    let hash = Sha256::digest(token.as_bytes()).into();
+    let id = app.api.store.create_token(person.id, &name, scope, hash).await?;
+    json(StatusCode::CREATED, &MadeToken { id, token })
+}
+
+pub(crate) async fn revoke(State(app): State<Arc<App>>, Path(token): Path<String>) -> Answer {
+    const LIST: &str = "GET /v1/tokens";
+    let token = id::<TokenId>("token", &token, LIST)?;
+    let was_there = app.api.store.revoke_token(token).await?;
+    app.known.forget(Some(token));
+    if was_there { gone() } else { Err(Problem::missing("this token", LIST)) }
+}

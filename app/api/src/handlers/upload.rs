@@ -1,0 +1,131 @@
+//! `POST /api/upload`: a file as a message, as the helpers of bridges send it.
+
+use crate::{
+    app::App,
+    body::Who,
+    files::media_type,
+    handlers::{Answer, messages, ok},
+    problem::{Kind, Problem},
+};
+use axum::extract::{FromRequest as _, Multipart, Request, State, multipart::Field};
+use bytes::Bytes;
+use famulus_channels::http::inbound::Sent;
+use famulus_core::{
+    blob::{BlobRef, Blobs as _},
+    ids::{MessageId, TurnId},
+    inbound::{Attachment, Meeting, Source},
+};
+use famulus_store::MAIN_AGENT;
+use futures::StreamExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::{io, sync::Arc, time::Duration};
+
+/// Bytes of a text field.
+const FIELD: usize = 1024;
+/// Parts that are looked at.
+const PARTS: usize = 16;
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Uploaded {
+    message: &'static str,
+    /// The name under which the file is shown.
+    filename: String,
+    message_id: Option<MessageId>,
+    turn_id: Option<TurnId>,
+}
+
+pub(crate) async fn upload(
+    State(app): State<Arc<App>>,
+    Who(caller): Who,
+    request: Request,
+) -> Answer {
+    let key = messages::key(request.headers())?;
+    let mut parts = Multipart::from_request(request, &app).await.map_err(|rejection| {
+        Problem::bad(rejection.body_text(), "send multipart/form-data with a part named `file`")
+    })?;
+    let pace = app.api.config.request_timeout();
+    let mut name: Option<String> = None;
+    let mut file: Option<(BlobRef, String)> = None;
+    for _ in 0..PARTS {
+        let next = tokio::time::timeout(pace, parts.next_field()).await.map_err(|_| slow())?;
+        let Some(field) = next.map_err(|error| malformed(&error.body_text()))? else { break };
+        match field.name() {
+            Some("file") if file.is_none() => {
+                let given = field.file_name().unwrap_or_default().to_owned();
+                let declared = media_type(field.content_type().unwrap_or_default());
+                let limit = app.api.config.upload_bytes;
+                let bytes = pieces(field, pace);
+                let blob =
+                    app.api.store.put(caller.person.id, &declared, limit, bytes.boxed()).await?;
+                file = Some((blob, given));
+            }
+            Some("filename") => name = Some(short(field, pace).await?),
+            Some(_) | None => {}
+        }
+    }
+    let Some((blob, given)) = file else {
+        return Err(Problem::bad(
+            "the form has no part named `file`",
+            "send the file as the part `file`",
+        ));
+    };
+    let filename = messages::shown(name.as_deref().unwrap_or(&given));
+    let sent = Sent {
+        text: String::new(),
+        attachments: vec![Attachment { blob, name: filename.clone() }],
+        sender: None,
+        source: Source::Upload,
+        conversation: None,
+        agent: MAIN_AGENT,
+        key,
+        meeting: Meeting::Steer,
+    };
+    let accepted = messages::accept(&app, &caller, sent).await?;
+    ok(&Uploaded {
+        message: "The file was stored and handed to the assistant.",
+        filename,
+        message_id: accepted.message_id,
+        turn_id: accepted.turn_id,
+    })
+}
+
+fn pieces(
+    field: Field<'_>,
+    pace: Duration,
+) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + '_ {
+    futures::stream::unfold(Some(field), move |field| async move {
+        let mut field = field?;
+        match tokio::time::timeout(pace, field.chunk()).await {
+            Ok(Ok(Some(piece))) => Some((Ok(piece), Some(field))),
+            Ok(Ok(None)) => None,
+            Ok(Err(error)) => Some((Err(io::Error::other(error)), None)),
+            Err(_) => Some((Err(io::ErrorKind::TimedOut.into()), None)),
+        }
+    })
+}
+
+async fn short(mut field: Field<'_>, pace: Duration) -> Result<String, Problem> {
+    let mut bytes = Vec::new();
+    loop {
+        let piece = tokio::time::timeout(pace, field.chunk()).await.map_err(|_| slow())?;
+        let Some(piece) = piece.map_err(|error| malformed(&error.body_text()))? else { break };
+        if bytes.len() + piece.len() > FIELD {
+            return Err(Problem::bad("the field `filename` is too long", "shorten the name"));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn malformed(detail: &str) -> Problem {
+    Problem::bad(format!("the form is malformed: {detail}"), "send it again as multipart/form-data")
+}
+
+fn slow() -> Problem {
+    Problem::new(
+        Kind::TooSlow,
+        "the next part of the form did not come in time",
+        "send it again over a better connection, or raise `api.request_timeout_seconds`",
+    )
+}

@@ -1,0 +1,433 @@
+//! The one table of routes. The router, the OpenAPI document and the test of authentication are
+//! made from it: a new route is a handler and one line here.
+
+use crate::{app::App, guard::Door, handlers as h, path};
+use axum::{
+    Router,
+    handler::Handler,
+    http::Method,
+    routing::{self, MethodRouter},
+};
+use famulus_core::{
+    agent::Agent, approval::Approval, blob::BlobRef, knowledge::Knowledge, person::Person,
+    schedule::Schedule,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use std::sync::Arc;
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, without a token.
+    Public,
+    /// Every valid token.
+    Chat,
+    /// The owner, with a token of the scope `owner`.
+    Owner,
+}
+
+/// What a body holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload {
+    Nothing,
+    Json(fn(&mut SchemaGenerator) -> Schema),
+    /// Bytes of this media type.
+    Raw(&'static str),
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    /// Whether the internal listener serves it too.
+    pub(crate) internal: bool,
+    pub(crate) summary: &'static str,
+    pub(crate) query: Option<fn(&mut SchemaGenerator) -> Schema>,
+    pub(crate) request: Payload,
+    pub(crate) response: Payload,
+    pub(crate) status: u16,
+    /// Statuses of refusals, beside those that every route shares.
+    pub(crate) errors: &'static [u16],
+    handler: MethodRouter<Arc<App>>,
+}
+
+impl Route {
+    fn new(
+        method: Method,
+        path: &'static str,
+        handler: MethodRouter<Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            access: Access::Chat,
+            internal: false,
+            summary,
+            query: None,
+            request: Payload::Nothing,
+            response: Payload::Nothing,
+            status: 200,
+            errors: &[],
+            handler,
+        }
+    }
+
+    fn get<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::GET, path, routing::get(handler), summary)
+    }
+
+    fn post<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::POST, path, routing::post(handler), summary)
+    }
+
+    fn patch<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::PATCH, path, routing::patch(handler), summary)
+    }
+
+    fn delete<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self { status: 204, ..Self::new(Method::DELETE, path, routing::delete(handler), summary) }
+    }
+
+    fn public(self) -> Self {
+        Self { access: Access::Public, ..self }
+    }
+
+    fn owner(self) -> Self {
+        Self { access: Access::Owner, ..self }
+    }
+
+    fn internal_too(self) -> Self {
+        Self { internal: true, ..self }
+    }
+
+    fn asks<T: JsonSchema>(self) -> Self {
+        Self { query: Some(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn takes<T: JsonSchema>(self) -> Self {
+        Self { request: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn takes_raw(self, media: &'static str) -> Self {
+        Self { request: Payload::Raw(media), ..self }
+    }
+
+    fn gives<T: JsonSchema>(self) -> Self {
+        Self { response: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn gives_raw(self, media: &'static str) -> Self {
+        Self { response: Payload::Raw(media), ..self }
+    }
+
+    fn status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    fn errors(self, errors: &'static [u16]) -> Self {
+        Self { errors, ..self }
+    }
+}
+
+/// Everything that is served.
+pub(crate) fn table() -> Vec<Route> {
+    vec![
+        Route::get("/livez", h::health::live, "Whether the process lives")
+            .public()
+            .internal_too()
+            .gives::<h::health::Health>(),
+        Route::get("/readyz", h::health::ready, "Whether the process takes work, and if not, why")
+            .public()
+            .gives::<h::health::Health>()
+            .errors(&[503]),
+        Route::get("/metrics", h::health::metrics, "Measurements in the Prometheus text format")
+            .owner()
+            .gives_raw("text/plain"),
+        Route::get("/openapi.json", h::health::openapi, "This document")
+            .gives_raw("application/json"),
+        Route::post(
+            "/chat",
+            h::chat::chat,
+            "Send a message and wait for the reply; with `async` do not wait",
+        )
+        .internal_too()
+        .takes::<h::chat::ChatRequest>()
+        .gives::<h::chat::ChatReply>()
+        .errors(&[404, 409, 413]),
+        Route::post("/api/upload", h::upload::upload, "Send a file as a message")
+            .takes_raw("multipart/form-data")
+            .gives::<h::upload::Uploaded>()
+            .errors(&[413]),
+        Route::get("/v1/me", h::me::read, "Who the token belongs to").gives::<h::me::Me>(),
+        Route::patch("/v1/me", h::me::change, "Change the own name, time zone or language")
+            .takes::<h::me::MeChange>()
+            .gives::<Person>(),
+        Route::get("/v1/conversations", h::conversations::list, "Conversations, last used first")
+            .asks::<h::conversations::ListQuery>()
+            .gives::<h::conversations::Conversations>(),
+        Route::post("/v1/conversations", h::conversations::create, "Open a conversation")
+            .takes::<h::conversations::NewConversation>()
+            .gives::<h::conversations::Conversation>()
+            .status(201)
+            .errors(&[404]),
+        Route::get("/v1/conversations/{id}", h::conversations::read, "One conversation, or `main`")
+            .gives::<h::conversations::Conversation>()
+            .errors(&[404]),
+        Route::patch("/v1/conversations/{id}", h::conversations::rename, "Name a conversation")
+            .takes::<h::conversations::Rename>()
+            .gives::<h::conversations::Conversation>()
+            .errors(&[404]),
+        Route::get("/v1/conversations/{id}/messages", h::messages::list, "Its latest messages")
+            .asks::<h::messages::ListQuery>()
+            .gives::<h::messages::Messages>()
+            .errors(&[404]),
+        Route::post("/v1/conversations/{id}/messages", h::messages::send, "Send a message")
+            .takes::<h::messages::NewMessage>()
+            .gives::<h::messages::Accepted>()
+            .status(202)
+            .errors(&[404, 409, 413]),
+        Route::post("/v1/conversations/{id}/stop", h::turns::stop, "End whatever runs in it")
+            .gives::<h::turns::Stopped>()
+            .errors(&[404]),
+        Route::get(
+            "/v1/conversations/{id}/events",
+            h::events::conversation,
+            "What happens in it, as Server-Sent Events; resumes behind Last-Event-ID",
+        )
+        .asks::<h::events::EventsQuery>()
+        .gives_raw("text/event-stream")
+        .errors(&[404, 503]),
+        Route::get(
+            "/v1/events",
+            h::events::person,
+            "Changed lists and status of all conversations",
+        )
+        .gives_raw("text/event-stream")
+        .errors(&[503]),
+        Route::get("/v1/turns/{id}", h::turns::read, "One turn")
+            .gives::<h::turns::Turn>()
+            .errors(&[404]),
+        Route::post("/v1/turns/{id}/cancel", h::turns::cancel, "End a turn")
+            .gives::<h::turns::Cancelled>()
+            .errors(&[404]),
+        Route::post("/v1/turns/{id}/continue", h::turns::go_on, "Go on after a turn hit a limit")
+            .gives::<h::messages::Accepted>()
+            .status(202)
+            .errors(&[404, 409]),
+        Route::get("/v1/approvals", h::approvals::list, "Questions to the owner, newest first")
+            .asks::<h::approvals::ListQuery>()
+            .gives::<h::approvals::Approvals>(),
+        Route::post("/v1/approvals/{id}", h::approvals::decide, "Answer one")
+            .owner()
+            .takes::<h::approvals::Decision>()
+            .gives::<Approval>()
+            .errors(&[404, 409]),
+        Route::get("/v1/schedules", h::schedules::list, "What is done by itself, and when next")
+            .gives::<h::schedules::Schedules>(),
+        Route::post("/v1/schedules", h::schedules::create, "Make a schedule")
+            .takes::<h::schedules::NewSchedule>()
+            .gives::<Schedule>()
+            .status(201)
+            .errors(&[404]),
+        Route::patch("/v1/schedules/{id}", h::schedules::change, "Change a schedule")
+            .takes::<h::schedules::ScheduleChange>()
+            .gives::<Schedule>()
+            .errors(&[404]),
+        Route::delete("/v1/schedules/{id}", h::schedules::delete, "Delete a schedule")
+            .errors(&[404]),
+        Route::get("/v1/schedules/{id}/slots", h::schedules::slots, "What became of its slots")
+            .asks::<h::schedules::SlotsQuery>()
+            .gives::<h::schedules::Slots>()
+            .errors(&[404]),
+        Route::get("/v1/knowledge", h::knowledge::list, "Memories and scratchpad pages")
+            .gives::<h::knowledge::KnowledgeList>(),
+        Route::post("/v1/knowledge", h::knowledge::create, "Add a memory or a page")
+            .takes::<h::knowledge::NewKnowledge>()
+            .gives::<Knowledge>()
+            .status(201),
+        Route::get("/v1/knowledge/{id}", h::knowledge::read, "One entry")
+            .gives::<Knowledge>()
+            .errors(&[404]),
+        Route::delete("/v1/knowledge/{id}", h::knowledge::delete, "Delete an entry").errors(&[404]),
+        Route::post("/v1/blobs", h::blobs::create, "Store a file")
+            .takes_raw("application/octet-stream")
+            .gives::<BlobRef>()
+            .status(201)
+            .errors(&[413]),
+        Route::get("/v1/blobs/{id}", h::blobs::read, "A stored file")
+            .gives_raw("application/octet-stream")
+            .errors(&[404]),
+        Route::get("/v1/tokens", h::tokens::list, "Tokens, without their secrets")
+            .owner()
+            .gives::<h::tokens::Tokens>(),
+        Route::post("/v1/tokens", h::tokens::create, "Make a token; it is shown this once")
+            .owner()
+            .takes::<h::tokens::NewToken>()
+            .gives::<h::tokens::MadeToken>()
+            .status(201)
+            .errors(&[404]),
+        Route::delete("/v1/tokens/{id}", h::tokens::revoke, "Revoke a token")
+            .owner()
+            .errors(&[404]),
+        Route::get("/v1/people", h::people::list, "Everybody").owner().gives::<h::people::People>(),
+        Route::post("/v1/people", h::people::create, "Add a person")
+            .owner()
+            .takes::<h::people::NewPerson>()
+            .gives::<Person>()
+            .status(201),
+        Route::get("/v1/agents", h::agents::list, "Agents").owner().gives::<h::agents::Agents>(),
+        Route::post("/v1/agents", h::agents::create, "Add an agent")
+            .owner()
+            .takes::<h::agents::NewAgent>()
+            .gives::<Agent>()
+            .status(201)
+            .errors(&[409]),
+        Route::patch("/v1/agents/{name}", h::agents::change, "Change an agent")
+            .owner()
+            .takes::<h::agents::AgentChange>()
+            .gives::<Agent>()
+            .errors(&[404]),
+        Route::get("/v1/queue", h::queue::depth, "How much waits, runs and died")
+            .owner()
+            .gives::<h::queue::Queue>(),
+        Route::get("/v1/queue/dead", h::queue::dead, "Jobs that are not tried again")
+            .owner()
+            .gives::<h::queue::DeadJobs>(),
+        Route::post("/v1/queue/dead/{id}/retry", h::queue::retry, "Try one again")
+            .owner()
+            .gives::<h::queue::Retried>()
+            .errors(&[404]),
+        Route::get("/v1/outbox", h::outbox::list, "Messages on their way out, newest first")
+            .owner()
+            .asks::<h::outbox::ListQuery>()
+            .gives::<h::outbox::Outbox>(),
+        Route::post("/v1/outbox/{id}/retry", h::outbox::retry, "Send one again")
+            .owner()
+            .gives::<h::queue::Retried>()
+            .errors(&[404]),
+        Route::get("/v1/status", h::status::status, "The server in short, and its checks")
+            .gives::<h::status::Report>(),
+    ]
+}
+
+/// What is known of a request's route before its handler runs.
+pub(crate) enum Found {
+    Route(Access),
+    /// The methods that the path has.
+    WrongMethod(String),
+    Nothing,
+}
+
+/// The table as the guard reads it.
+pub(crate) struct Routes(Vec<(Method, &'static str, Access, bool)>);
+
+impl Routes {
+    pub(crate) fn of(table: &[Route]) -> Self {
+        Self(
+            table
+                .iter()
+                .map(|route| (route.method.clone(), route.path, route.access, route.internal))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn find(&self, door: Door, method: &Method, path: &str) -> Found {
+        let mut allow: Vec<&str> = Vec::new();
+        for (has, pattern, access, internal) in &self.0 {
+            if (door == Door::Internal && !internal) || !path::matches(pattern, path) {
+                continue;
+            }
+            if has == method {
+                return Found::Route(*access);
+            }
+            allow.push(has.as_str());
+        }
+        if allow.is_empty() { Found::Nothing } else { Found::WrongMethod(allow.join(", ")) }
+    }
+}
+
+/// The router of the whole table. What the guard turns away never gets here.
+pub(crate) fn router(table: Vec<Route>, app: Arc<App>) -> Router {
+    table
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
+        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn only_these_are_served_without_a_token() {
+        let public: Vec<_> = table()
+            .into_iter()
+            .filter(|route| route.access == Access::Public)
+            .map(|route| route.path)
+            .collect();
+        assert_eq!(public, ["/livez", "/readyz"]);
+    }
+
+    #[test]
+    fn the_internal_listener_serves_only_these() {
+        let internal: Vec<_> =
+            table().into_iter().filter(|route| route.internal).map(|route| route.path).collect();
+        assert_eq!(internal, ["/livez", "/chat"]);
+    }
+
+    #[test]
+    fn no_route_stands_twice_and_none_hides_another() {
+        let table = table();
+        let mut seen = BTreeSet::new();
+        for route in &table {
+            assert!(seen.insert((route.method.to_string(), route.path)), "{}", route.path);
+            let sample = route.path.replace(['{', '}'], "");
+            let matching: Vec<_> = table
+                .iter()
+                .filter(|other| other.method == route.method && path::matches(other.path, &sample))
+                .map(|other| other.path)
+                .collect();
+            assert_eq!(matching, [route.path]);
+        }
+    }
+
+    #[test]
+    fn a_path_is_found_with_its_methods() {
+        let routes = Routes::of(&table());
+        let find = |door, method: Method, path| routes.find(door, &method, path);
+        assert!(matches!(
+            find(Door::Public, Method::GET, "/v1/turns/x"),
+            Found::Route(Access::Chat)
+        ));
+        assert!(matches!(
+            find(Door::Public, Method::GET, "/v1/tokens"),
+            Found::Route(Access::Owner)
+        ));
+        assert!(matches!(
+            find(Door::Public, Method::PUT, "/v1/me"),
+            Found::WrongMethod(allow) if allow == "GET, PATCH"
+        ));
+        assert!(matches!(find(Door::Public, Method::GET, "/nowhere"), Found::Nothing));
+        assert!(matches!(find(Door::Internal, Method::GET, "/v1/me"), Found::Nothing));
+        assert!(matches!(find(Door::Internal, Method::POST, "/chat"), Found::Route(Access::Chat)));
+    }
+}

@@ -1,0 +1,227 @@
+//! Listening, connections, and their end.
+//!
+//! Every connection is one task that this module owns. HTTP/1.1 is spoken with small buffers and a
+//! deadline for heads; a request that becomes an event stream takes the socket out of HTTP's hands
+//! ([`Takeover`]).
+
+use crate::{
+    app::{Api, App},
+    guard::{self, Door},
+    problem::Problem,
+    routes,
+    viewers::sse::{self, Source},
+};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, Semaphore},
+    task::JoinSet,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+/// The most that is kept of a head, and of an answer that is not taken yet.
+const BUFFER: usize = 16 * 1024;
+/// After an error of `accept`, which is nearly always a lack of descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// The API could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("the address of a listener cannot be read")]
+    Address(#[source] io::Error),
+}
+
+impl Api {
+    /// Serves until the token ends, then ends event streams, waits for the requests that run, and
+    /// returns. Dropping the future ends everything at once; the caller sets the deadline.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        internal: TcpListener,
+        shutdown: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let address = listener.local_addr().map_err(ServeError::Address)?;
+        tracing::info!(%address, "the API listens");
+        let places = Arc::new(Semaphore::new(self.config.connection_limit.max(1)));
+        let table = routes::table();
+        let app = Arc::new(App::new(self, routes::Routes::of(&table), shutdown.clone()));
+        let server = Arc::new(Server { router: routes::router(table, Arc::clone(&app)), app });
+        let mut connections = JoinSet::new();
+        loop {
+            let place = Arc::clone(&places).acquire_owned();
+            let accepted = async {
+                // The semaphore is never closed.
+                let place = place.await.ok();
+                let (accepted, door) = tokio::select! {
+                    accepted = listener.accept() => (accepted, Door::Public),
+                    accepted = internal.accept() => (accepted, Door::Internal),
+                };
+                (accepted, door, place)
+            };
+            let (accepted, door, place) = tokio::select! {
+                () = shutdown.cancelled() => break,
+                Some(_ended) = connections.join_next() => continue,
+                accepted = accepted => accepted,
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    let server = Arc::clone(&server);
+                    connections.spawn(async move {
+                        connection(server, socket, peer, door).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+        drop((listener, internal));
+        while connections.join_next().await.is_some() {}
+        Ok(())
+    }
+}
+
+struct Server {
+    app: Arc<App>,
+    router: Router,
+}
+
+/// The way of an event stream out of HTTP's hands: the handler leaves it here and never answers.
+#[derive(Clone, Default)]
+pub(crate) struct Takeover(Arc<Taken>);
+
+#[derive(Default)]
+struct Taken {
+    source: Mutex<Option<Source>>,
+    ready: Notify,
+}
+
+impl Takeover {
+    /// Ends HTTP on this connection; the source is written to its socket from now on.
+    pub(crate) async fn take(self, source: Source) -> Response {
+        *self.0.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+        self.0.ready.notify_one();
+        std::future::pending().await
+    }
+
+    async fn taken(&self) -> Option<Source> {
+        self.0.ready.notified().await;
+        self.0.source.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+async fn connection(server: Arc<Server>, socket: TcpStream, peer: SocketAddr, door: Door) {
+    let shutdown = server.app.shutdown.clone();
+    // Boxed, so that an event stream does not keep the room that HTTP needed.
+    let taken = Box::pin(http(server, socket, peer.ip(), door)).await;
+    if let Some((socket, source)) = taken {
+        sse::run(socket, source, shutdown).await;
+    }
+}
+
+/// Speaks HTTP until the connection ends, or becomes an event stream.
+async fn http(
+    server: Arc<Server>,
+    socket: TcpStream,
+    peer: IpAddr,
+    door: Door,
+) -> Option<(TcpStream, Source)> {
+    // Without it an answer waits for the acknowledgement of the one before.
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%error, "a socket option was refused");
+    }
+    let takeover = Takeover::default();
+    let shutdown = server.app.shutdown.clone();
+    let timeout = server.app.api.config.request_timeout();
+    let service = {
+        let takeover = takeover.clone();
+        service_fn(move |request: hyper::Request<Incoming>| {
+            let (server, takeover) = (Arc::clone(&server), takeover.clone());
+            async move {
+                let request = request.map(Body::new);
+                Ok::<_, Infallible>(server.answer(request, peer, door, takeover).await)
+            }
+        })
+    };
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(timeout)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut ending = false;
+    let source = loop {
+        tokio::select! {
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection broke off");
+                }
+                return None;
+            }
+            source = takeover.taken() => break source?,
+            () = shutdown.cancelled(), if !ending => {
+                ending = true;
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    Some((connection.into_parts().io.into_inner(), source))
+}
+
+impl Server {
+    async fn answer(
+        &self,
+        request: Request,
+        peer: IpAddr,
+        door: Door,
+        takeover: Takeover,
+    ) -> Response {
+        let started = Instant::now();
+        let (mut parts, body) = request.into_parts();
+        let method = parts.method.clone();
+        let response = match guard::admit(&self.app, &mut parts, peer, door).await {
+            Ok(()) => {
+                parts.extensions.insert(takeover);
+                let request = Request::from_parts(parts, body);
+                match self.router.clone().oneshot(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+            Err(problem) => refuse(problem, body).await,
+        };
+        let status = response.status().as_u16().to_string();
+        metrics::histogram!("famulus_http_seconds", "method" => method.to_string(), "status" => status)
+            .record(started.elapsed().as_secs_f64());
+        guard::secure(response)
+    }
+}
+
+/// A body that nobody reads is not read: the connection ends behind the answer.
+async fn refuse(problem: Problem, body: Body) -> Response {
+    use hyper::body::Body as _;
+    let small = body.size_hint().upper().is_some_and(|bytes| bytes <= BUFFER as u64);
+    if small {
+        // What is here already costs nothing, and the connection can be used again.
+        let rest = crate::body::pieces(body, Duration::from_secs(1));
+        crate::body::drain(rest).await;
+    }
+    problem.into_response()
+}
