@@ -200,35 +200,33 @@ fn has_results(turn: &LoadedTurn, latest: Option<u32>) -> bool {
 }
 
 impl Run<'_> {
-    /// Tells viewers how much of what they saw is kept, and records it as interrupted.
+    /// Tells viewers how much of what they saw is kept, and records it as interrupted. The first
+    /// event of every lease, also of the first: a crash of Postgres can make a begun turn new again.
     async fn resume(&mut self) -> Result<(), StoreError> {
         let turn = self.turn.id;
-        if let Some(partial) = self.turn.partial.take() {
-            self.stream.emit(Event::Resumed { turn, last: partial.last });
+        let partial = self.turn.partial.take();
+        let last = partial.as_ref().map_or(self.turn.shown, |partial| partial.last);
+        self.stream.emit(Event::Resumed { turn, last });
+        if let Some(partial) = partial {
             let shown = Shown { text: partial.text, reasoning: partial.reasoning };
             if !shown.is_empty() {
                 self.record_interrupted(shown).await?;
             }
-        } else if self.turn.state != TurnState::Queued {
-            // Nothing that a predecessor streamed since its last record was stored.
-            self.stream.emit(Event::Resumed { turn, last: self.turn.shown });
         }
         Ok(())
     }
 
     async fn record_interrupted(&mut self, shown: Shown) -> Result<(), StoreError> {
-        if let Err(error) = self.stream.store().await {
-            tracing::warn!(error = %error, "storing deltas failed; they are kept");
-        }
         let message = NewMessage {
             id: MessageId::new(),
             parts: shown.parts(Sentinel::Interrupted),
             blocks: None,
         };
-        let shown = self.stream.last();
+        let (shown, events) = (self.stream.last(), self.stream.open());
         let log = &self.driver.log;
-        let stored = log.record_interrupted(self.fence, self.turn.id, message, shown).await?;
-        self.stream.confirmed();
+        let stored =
+            log.record_interrupted(self.fence, self.turn.id, message, shown, events).await?;
+        self.stream.recorded();
         self.turn.history.push(stored);
         Ok(())
     }
@@ -351,8 +349,6 @@ impl Run<'_> {
 
     async fn record(&mut self, decisions: Vec<Decision>) -> Result<Happened, StoreError> {
         let Some(reply) = self.reply.take() else { return Ok(Happened::Nothing) };
-        // What viewers saw is stored before the record moves past it.
-        self.stream.store().await?;
         let now = self.driver.clock.now();
         let expires_at = now + SignedDuration::from_secs(self.driver.limits.approval_seconds);
         let mut calls = Vec::with_capacity(decisions.len());
@@ -385,9 +381,11 @@ impl Run<'_> {
             model: reply.model,
             usage: self.usage,
             shown: self.stream.last(),
+            // What viewers saw is stored before the record moves past it.
+            events: self.stream.open(),
         };
         let stored = self.driver.log.record_reply(self.fence, record).await?;
-        self.stream.confirmed();
+        self.stream.recorded();
         self.steps += 1;
         self.stream.emit(Event::Message {
             turn: self.turn.id,
@@ -453,7 +451,6 @@ impl Run<'_> {
             Ran::Stopped => Ok(Happened::Input(Input::Cancelled)),
             Ran::Waiting { deadline } => Ok(Happened::Input(Input::Pending { deadline })),
             Ran::All(results) => {
-                self.stream.store().await?;
                 let news = self
                     .driver
                     .log
@@ -466,7 +463,6 @@ impl Run<'_> {
                         results,
                     )
                     .await?;
-                self.stream.confirmed();
                 self.take_in(news);
                 Ok(Happened::Input(Input::Settled))
             }
@@ -526,8 +522,6 @@ impl Run<'_> {
             message: message.as_ref().map(|m| m.id),
             text,
         });
-        let mut events = self.stream.unstored();
-        events.push(Arc::clone(&complete));
         let ending = Ending {
             turn: self.turn.id,
             state: finish.state,
@@ -537,20 +531,21 @@ impl Run<'_> {
             steps,
             error: finish.error,
             reply,
-            shown: complete.id,
-            events,
+            shown: self.stream.last(),
+            events: self.stream.open(),
+            complete: Arc::clone(&complete),
         };
         match self.driver.log.finish(self.fence, ending).await? {
             Ended::Done => {
-                self.stream.stored_by_transaction(&complete);
+                self.stream.recorded();
+                self.stream.show_recorded(&complete);
                 metrics::counter!("famulus_turns_total", "state" => finish.state.as_str())
                     .increment(1);
                 Ok(Happened::Done(Driven::Ended(finish.state)))
             }
             Ended::Steered(news) => {
                 self.steps = steps;
-                self.stream.store().await?;
-                self.stream.confirmed();
+                self.stream.recorded();
                 self.take_in(news);
                 Ok(Happened::Input(Input::Steered))
             }

@@ -85,18 +85,23 @@ impl Stream {
         })
     }
 
-    /// What is not stored yet, for a transaction that stores it on its way.
-    pub(crate) fn unstored(&self) -> Vec<Arc<Envelope>> {
-        self.open[self.stored..].to_vec()
+    /// Everything since the last durable step, for the transaction of the next one.
+    pub(crate) fn open(&self) -> Vec<Arc<Envelope>> {
+        self.open.clone()
     }
 
-    /// Shows an event that a transaction has already stored, with everything before it.
-    pub(crate) fn stored_by_transaction(&mut self, last: &Arc<Envelope>) {
-        self.number = last.id.number;
-        self.viewers.publish(last);
-        self.viewers.stored(self.conversation, last.id);
+    /// A durable step has stored everything that was open.
+    pub(crate) fn recorded(&mut self) {
         self.open.clear();
         self.stored = 0;
+        self.viewers.stored(self.conversation, self.last());
+    }
+
+    /// Shows an event that a durable step has stored on its own account.
+    pub(crate) fn show_recorded(&mut self, event: &Arc<Envelope>) {
+        self.number = event.id.number;
+        self.viewers.publish(event);
+        self.viewers.stored(self.conversation, event.id);
     }
 
     /// Stores what waits. After an error everything is kept, and stored by a later call.
@@ -114,11 +119,5 @@ impl Stream {
         self.stored = self.open.len();
         self.viewers.stored(self.conversation, self.last());
         Ok(())
-    }
-
-    /// A durable commit has made everything that was stored before it durable too.
-    pub(crate) fn confirmed(&mut self) {
-        self.open.drain(..self.stored);
-        self.stored = 0;
     }
 }

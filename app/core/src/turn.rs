@@ -164,6 +164,9 @@ pub struct ReplyRecord {
     pub usage: Usage,
     /// The last event that viewers were shown of this reply.
     pub shown: EventId,
+    /// What viewers were shown since the last record, stored in its transaction unless it is
+    /// already.
+    pub events: Vec<Arc<Envelope>>,
 }
 
 #[derive(Clone, Debug)]
@@ -193,8 +196,10 @@ pub struct Ending {
     /// What the channel is to deliver, if anything.
     pub reply: Option<String>,
     pub shown: EventId,
-    /// Events that become true with the ending, stored in its transaction.
+    /// What viewers were shown since the last record.
     pub events: Vec<Arc<Envelope>>,
+    /// The event that becomes true with the ending, and is stored with it only.
+    pub complete: Arc<Envelope>,
 }
 
 /// What came of ending a turn.
@@ -219,6 +224,7 @@ pub trait TurnLog: Send + Sync + 'static {
         turn: TurnId,
         message: NewMessage,
         shown: EventId,
+        events: Vec<Arc<Envelope>>,
     ) -> Result<Arc<Message>, StoreError>;
 
     /// Records a reply and its calls.

@@ -75,6 +75,9 @@ pub async fn run<H: Handler>(
 
     loop {
         let draining = give_up.is_some();
+        if draining && running.is_empty() {
+            return;
+        }
         let free = limits.concurrency.saturating_sub(running.len());
         if !draining && free > 0 && look_again.is_some_and(|at| at <= Instant::now()) {
             hint.mark_unchanged();
@@ -134,9 +137,6 @@ pub async fn run<H: Handler>(
             _tick = beat.tick(), if !held.is_empty() => {
                 last_beat = extend(&queue, class, &held, last_beat).await;
             }
-        }
-        if draining && running.is_empty() {
-            return;
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// A channel that takes longer has swallowed the message or not; nobody knows.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Tries of a message that certainly did not arrive.
 const TRIES: i32 = 12;
 

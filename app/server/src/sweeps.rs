@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 const AT_ONCE: i64 = 50;
 /// Schedules are looked at this often even if none is due: another process may have added one.
 const LOOK: Duration = Duration::from_secs(15);
-const RETENTION: Duration = Duration::from_secs(3600);
+const RETENTION: Duration = Duration::from_hours(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// Starts the turns of schedules as they fall due.

@@ -163,7 +163,7 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     let reply = up.chat("What is my cat called?").await;
     assert!(reply.contains("Miso"), "a second start finds the same data: {reply}");
     let listed = knowledge(&up).await;
-    let id = listed["entries"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    let id = listed["knowledge"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
     change_memory(&up, &id, "My cat is called Yuzu.").await;
     let reply = up.chat("What is my cat called?").await;
     assert!(reply.contains("Yuzu") && !reply.contains("Miso"), "{reply}");

@@ -10,7 +10,7 @@ use famulus_queue::{Queue, hint::Hints};
 use sqlx::{
     AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Transaction,
     migrate::{MigrateError, Migrator},
-    postgres::{PgConnectOptions, PgPoolOptions},
+    postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
 };
 use std::{fmt::Write as _, str::FromStr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -187,7 +187,7 @@ fn pool(
         .max_connections(sessions)
         .min_connections(0)
         .acquire_timeout(Duration::from_secs(10))
-        .idle_timeout(Duration::from_secs(120))
+        .idle_timeout(Duration::from_mins(2))
         .test_before_acquire(false)
         .after_connect(move |conn, _| Box::pin(async move { take_role(conn, role).await }))
         .connect_lazy_with(options)
@@ -237,7 +237,10 @@ async fn prepare_role(conn: &mut PgConnection) -> Result<Role, ConnectError> {
     if !exists && let Err(error) = conn.execute("create role famulus_app nologin nobypassrls").await
     {
         // Two processes may start at once: the other one's role is as good.
-        let code = error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
+        let code = error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .map(std::borrow::Cow::into_owned);
         if !matches!(code.as_deref(), Some("42710" | "23505")) {
             return Err(refused(error.to_string()));
         }
@@ -266,9 +269,12 @@ async fn migrate(conn: &mut PgConnection, role: Role) -> Result<(), ConnectError
     .await
     .or_else(|error| {
         // Concurrent creation of the same table: the other one made it.
-        let code = error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
+        let code = error
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .map(std::borrow::Cow::into_owned);
         if matches!(code.as_deref(), Some("42P07" | "23505")) {
-            Ok(Default::default())
+            Ok(PgQueryResult::default())
         } else {
             Err(ConnectError::Database(error))
         }
@@ -281,13 +287,14 @@ async fn migrate(conn: &mut PgConnection, role: Role) -> Result<(), ConnectError
     migrator.set_locking(false);
     // A newer release may have been here: its migrations are such that this one can work on them.
     migrator.set_ignore_missing(true);
-    migrator.run(&mut *tx).await.map_err(|error| match error {
-        MigrateError::ExecuteMigration(source, version)
-            if version == 1 && lacks_vector(&source) =>
-        {
-            ConnectError::NoVector(source)
+    migrator.run(&mut *tx).await.map_err(|error| {
+        if let MigrateError::ExecuteMigration(source, 1) = error {
+            if lacks_vector(&source) {
+                return ConnectError::NoVector(source);
+            }
+            return ConnectError::Migrate(MigrateError::ExecuteMigration(source, 1));
         }
-        other => ConnectError::Migrate(other),
+        ConnectError::Migrate(error)
     })?;
     if role == Role::Switch {
         tx.execute(

@@ -60,6 +60,8 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
     .fetch_one(&mut *tx)
     .await
     .map_err(Error::on("end the turn"))?;
+    let host = PersonId(place.host);
+    events::insert_for(&mut tx, host, ending.events).await?;
     if goes_on {
         crash::before("turn.finish");
         tx.commit().await.map_err(Error::on("record a reply"))?;
@@ -86,11 +88,7 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
     .execute(&mut *tx)
     .await
     .map_err(Error::on("close approvals"))?;
-    let host = PersonId(place.host);
-    if !ending.events.is_empty() {
-        let events: Vec<_> = ending.events.into_iter().map(|event| (host, event)).collect();
-        events::insert(&mut tx, &events).await?;
-    }
+    events::insert_for(&mut tx, host, vec![ending.complete]).await?;
     let mut delivery = false;
     let origin: Option<Address> = row
         .origin

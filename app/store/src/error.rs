@@ -44,7 +44,10 @@ impl Error {
     }
 
     fn classify(operation: &'static str, source: sqlx::Error) -> Self {
-        let code = source.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
+        let code = source
+            .as_database_error()
+            .and_then(sqlx::error::DatabaseError::code)
+            .map(std::borrow::Cow::into_owned);
         match code.as_deref() {
             Some("53100") => Self::DiskFull(source),
             // Connection trouble, shutdown, too many connections, serialization, deadlock.
@@ -66,7 +69,7 @@ impl Error {
         match self {
             Self::Unavailable { source, .. } => source
                 .as_database_error()
-                .and_then(|e| e.code())
+                .and_then(sqlx::error::DatabaseError::code)
                 .is_some_and(|code| code.starts_with("40")),
             Self::DiskFull(_)
             | Self::Refused { .. }

@@ -185,6 +185,16 @@ pub(crate) async fn insert(
     Ok(())
 }
 
+/// Inserts events of one person's conversation.
+pub(crate) async fn insert_for(
+    conn: &mut PgConnection,
+    person: PersonId,
+    events: Vec<Arc<Envelope>>,
+) -> Result<(), Error> {
+    let events: Vec<_> = events.into_iter().map(|event| (person, event)).collect();
+    insert(conn, &events).await
+}
+
 fn turn_of(event: &Event) -> Option<TurnId> {
     match event {
         Event::Delta { turn, .. }

@@ -2,7 +2,8 @@
 //!
 //! Every write proves the lease in its own transaction, and holds the conversation's row where it
 //! must be ordered with what arrives. Locks are taken in one order everywhere, so that no two
-//! transactions wait for each other: conversation, turn, approval, lane. Commits wait for the disk before the effect that they
+//! transactions wait for each other: conversation, turn, approval, lane. Commits wait for the disk
+//! before the effect that they
 //! announce; taking a turn up does not, because nothing relies on it that the next commit does not
 //! also make durable.
 
@@ -12,6 +13,7 @@ use crate::{
     db::{Scope, Store},
     ending,
     error::Error,
+    events,
     events::Cursor,
     history,
 };
@@ -45,6 +47,7 @@ impl TurnLog for Store {
         turn: TurnId,
         message: NewMessage,
         shown: EventId,
+        events: Vec<Arc<Envelope>>,
     ) -> Result<Arc<Message>, StoreError> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
         let (place, seq) = history::place(&mut tx, turn).await?;
@@ -52,6 +55,7 @@ impl TurnLog for Store {
         let stored =
             history::append(&mut tx, place, seq, MessageRole::Assistant, message, None).await?;
         ending::set_shown(&mut tx, turn, shown).await?;
+        events::insert_for(&mut tx, fence.person, events).await?;
         crash::before("turn.interrupted");
         tx.commit().await.map_err(Error::on("record an interruption"))?;
         crash::after("turn.interrupted");
@@ -93,6 +97,7 @@ impl TurnLog for Store {
         .execute(&mut *tx)
         .await
         .map_err(Error::on("record a reply"))?;
+        events::insert_for(&mut tx, fence.person, record.events).await?;
         crash::before("turn.reply");
         tx.commit().await.map_err(Error::on("record a reply"))?;
         crash::after("turn.reply");
@@ -312,20 +317,24 @@ impl Store {
         let Some(last) = stored.last().map(|envelope| envelope.id) else {
             return Ok(None);
         };
-        let mut partial = Partial { last, text: String::new(), reasoning: String::new() };
+        let mut shown: Vec<(EventId, DeltaKind, String)> = Vec::new();
         for envelope in stored {
             match envelope.event {
-                Event::Delta { kind: DeltaKind::Text, text, .. } => partial.text.push_str(&text),
-                Event::Delta { kind: DeltaKind::Reasoning, text, .. } => {
-                    partial.reasoning.push_str(&text);
-                }
-                // A predecessor's predecessor streamed further than was stored: that is gone.
+                Event::Delta { kind, text, .. } => shown.push((envelope.id, kind, text)),
+                // As viewers do: what a predecessor's predecessor showed beyond this is gone.
+                Event::Resumed { last, .. } => shown.retain(|(id, ..)| *id <= last),
                 Event::Status { .. }
                 | Event::Usage { .. }
-                | Event::Resumed { .. }
                 | Event::Message { .. }
                 | Event::Complete { .. }
                 | Event::ListChanged { .. } => {}
+            }
+        }
+        let mut partial = Partial { last, text: String::new(), reasoning: String::new() };
+        for (_, kind, text) in shown {
+            match kind {
+                DeltaKind::Text => partial.text.push_str(&text),
+                DeltaKind::Reasoning => partial.reasoning.push_str(&text),
             }
         }
         Ok(Some(partial))

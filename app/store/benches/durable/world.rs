@@ -85,7 +85,7 @@ impl World {
         .bind(places.iter().map(|place| place.key.0.clone()).collect::<Vec<String>>())
         .execute(&self.bench)
         .await?;
-        self.bench.execute("vacuum analyze").await?;
+        self.bench.execute("vacuum analyze person, conversation").await?;
         Ok(places)
     }
 

@@ -7,7 +7,7 @@ use famulus_core::{
     turn::{NewMessage, TurnLog},
 };
 use famulus_queue::Class;
-use famulus_store::{Accept, MAIN_AGENT};
+use famulus_store::MAIN_AGENT;
 #[tokio::test(flavor = "multi_thread")]
 async fn locks() {
     with_store(async |world| {
@@ -40,7 +40,7 @@ async fn locks() {
             }
             bad
         };
-        let (_, bad) = tokio::join!(a, b);
+        let ((), bad) = tokio::join!(a, b);
         let _ = (Provenance::Owner, MAIN_AGENT, ChatKind::Direct);
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         let d: i64 = sqlx::query_scalar(
