@@ -3,7 +3,7 @@
 use crate::{
     app::App,
     body::{Asked, Json, Who, id},
-    handlers::{Answer, chat::word, ok, page},
+    handlers::{Answer, commands::word, ok, page},
     problem::{Kind, Problem},
 };
 use axum::extract::{Path, State};

@@ -12,11 +12,11 @@ use crate::{
     body::{collect, parse},
     files::{self, InlineFile},
     handlers::{
-        Answer, conversations, json,
+        Answer, commands, conversations, json,
         messages::{self, ATTACHMENTS, Accepted, Attached, Disposition},
         ok,
     },
-    problem::{Kind, Problem},
+    problem::Problem,
     viewers::{Progress, Waiter},
 };
 use axum::{
@@ -25,13 +25,11 @@ use axum::{
 };
 use famulus_channels::http::inbound::Sent;
 use famulus_core::{
-    approval::ApprovalState,
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Command, Meeting, Source},
-    person::Caller,
     turn::TurnState,
 };
-use famulus_store::{Decide, Decided, MAIN_AGENT};
+use famulus_store::MAIN_AGENT;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -151,7 +149,8 @@ pub(crate) async fn chat(
         && inline.is_empty()
         && let Some(command) = message.as_deref().and_then(Command::parse)
     {
-        let (conversation_id, response) = obey(&app, &caller, conversation, command).await?;
+        let (conversation_id, response) =
+            commands::obey(&app, &caller, conversation, command).await?;
         return ok(&ChatReply {
             response,
             conversation_id,
@@ -273,60 +272,6 @@ async fn look(app: &App, person: PersonId, turn: TurnId) -> Result<Option<End>, 
     }
     let text = view.text.filter(|text| !text.trim().is_empty()).or(view.error).unwrap_or_default();
     Ok(Some(End { state: view.state, text }))
-}
-
-/// Does what a command says, before anything is queued.
-pub(crate) async fn obey(
-    app: &App,
-    caller: &Caller,
-    conversation: Option<ConversationId>,
-    command: Command,
-) -> Result<(ConversationId, String), Problem> {
-    let person = &caller.person;
-    let id = match conversation {
-        Some(id) => conversations::existing(app, person, &id.to_string()).await?,
-        None => conversations::main(app, person).await?,
-    };
-    let notice = match command {
-        Command::Stop => {
-            let stopped = app.api.store.stop_conversation(person.id, None, id).await?;
-            if stopped.turns.is_empty() { "Nothing was running." } else { "Stopped." }.to_owned()
-        }
-        Command::Approve(code) => answer(app, caller, code, true).await?,
-        Command::Deny(code) => answer(app, caller, code, false).await?,
-    };
-    Ok((id, notice))
-}
-
-async fn answer(app: &App, caller: &Caller, code: String, yes: bool) -> Result<String, Problem> {
-    if !caller.is_owner() {
-        return Err(Problem::new(
-            Kind::OwnerOnly,
-            "only the owner approves or denies, with a token of the scope `owner`",
-            "use the owner's token, which `famulus token` shows on the server",
-        ));
-    }
-    let which = Decide::Code(code);
-    let decided =
-        app.api.store.decide(caller.person.id, &which, yes, caller.token, "command").await?;
-    Ok(match decided {
-        Decided::Done(approval) if yes => format!("Approved: {}", approval.summary),
-        Decided::Done(approval) => format!("Denied: {}", approval.summary),
-        Decided::Closed(state) => format!("Too late: it is {}.", word(state)),
-        Decided::Missing => {
-            "There is no question with this code; GET /v1/approvals lists what waits.".to_owned()
-        }
-    })
-}
-
-pub(crate) fn word(state: ApprovalState) -> &'static str {
-    match state {
-        ApprovalState::Pending => "still open",
-        ApprovalState::Approved | ApprovalState::Consumed => "already approved",
-        ApprovalState::Denied => "already denied",
-        ApprovalState::Expired => "expired",
-        ApprovalState::Superseded => "withdrawn",
-    }
 }
 
 fn taken(accepted: Accepted, notice: Option<String>) -> Taken {

@@ -3,7 +3,7 @@
 use crate::{
     app::App,
     body::{Asked, Json, Who},
-    handlers::{Answer, chat, conversations, json, ok, page},
+    handlers::{Answer, commands, conversations, json, ok, page},
     problem::Problem,
 };
 use axum::{
@@ -180,7 +180,8 @@ pub(crate) async fn send(
     if attachments.is_empty()
         && let Some(command) = Command::parse(&text)
     {
-        let (conversation_id, notice) = chat::obey(&app, &caller, conversation, command).await?;
+        let (conversation_id, notice) =
+            commands::obey(&app, &caller, conversation, command).await?;
         let answer = Accepted {
             conversation_id,
             message_id: None,

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod chat;
+pub(crate) mod commands;
 pub(crate) mod conversations;
 pub(crate) mod events;
 pub(crate) mod health;

@@ -15,6 +15,8 @@ mod frame;
 mod people;
 pub(crate) mod sse;
 mod table;
+#[cfg(test)]
+mod tests;
 mod viewer;
 mod waiter;
 mod window;

@@ -1,0 +1,252 @@
+//! The one table of routes. The router, the OpenAPI document and the test of authentication are
+//! made from it: a new route is a handler and one line here.
+
+mod table;
+
+pub(crate) use table::table;
+
+use crate::{app::App, guard::Door, path};
+use axum::{
+    Router,
+    handler::Handler,
+    http::Method,
+    routing::{self, MethodRouter},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use std::sync::Arc;
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, without a token.
+    Public,
+    /// Every valid token.
+    Chat,
+    /// The owner, with a token of the scope `owner`.
+    Owner,
+}
+
+/// What a body holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Payload {
+    Nothing,
+    Json(fn(&mut SchemaGenerator) -> Schema),
+    /// Bytes of this media type.
+    Raw(&'static str),
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    /// Whether the internal listener serves it too.
+    pub(crate) internal: bool,
+    pub(crate) summary: &'static str,
+    pub(crate) query: Option<fn(&mut SchemaGenerator) -> Schema>,
+    pub(crate) request: Payload,
+    pub(crate) response: Payload,
+    pub(crate) status: u16,
+    /// Statuses of refusals, beside those that every route shares.
+    pub(crate) errors: &'static [u16],
+    handler: MethodRouter<Arc<App>>,
+}
+
+impl Route {
+    fn new(
+        method: Method,
+        path: &'static str,
+        handler: MethodRouter<Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            access: Access::Chat,
+            internal: false,
+            summary,
+            query: None,
+            request: Payload::Nothing,
+            response: Payload::Nothing,
+            status: 200,
+            errors: &[],
+            handler,
+        }
+    }
+
+    fn get<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::GET, path, routing::get(handler), summary)
+    }
+
+    fn post<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::POST, path, routing::post(handler), summary)
+    }
+
+    fn patch<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::PATCH, path, routing::patch(handler), summary)
+    }
+
+    fn delete<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self { status: 204, ..Self::new(Method::DELETE, path, routing::delete(handler), summary) }
+    }
+
+    fn public(self) -> Self {
+        Self { access: Access::Public, ..self }
+    }
+
+    fn owner(self) -> Self {
+        Self { access: Access::Owner, ..self }
+    }
+
+    fn internal_too(self) -> Self {
+        Self { internal: true, ..self }
+    }
+
+    fn asks<T: JsonSchema>(self) -> Self {
+        Self { query: Some(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn takes<T: JsonSchema>(self) -> Self {
+        Self { request: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn takes_raw(self, media: &'static str) -> Self {
+        Self { request: Payload::Raw(media), ..self }
+    }
+
+    fn gives<T: JsonSchema>(self) -> Self {
+        Self { response: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn gives_raw(self, media: &'static str) -> Self {
+        Self { response: Payload::Raw(media), ..self }
+    }
+
+    fn status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    fn errors(self, errors: &'static [u16]) -> Self {
+        Self { errors, ..self }
+    }
+}
+
+/// What is known of a request's route before its handler runs.
+pub(crate) enum Found {
+    Route(Access),
+    /// The methods that the path has.
+    WrongMethod(String),
+    Nothing,
+}
+
+/// The table as the guard reads it.
+pub(crate) struct Routes(Vec<(Method, &'static str, Access, bool)>);
+
+impl Routes {
+    pub(crate) fn of(table: &[Route]) -> Self {
+        Self(
+            table
+                .iter()
+                .map(|route| (route.method.clone(), route.path, route.access, route.internal))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn find(&self, door: Door, method: &Method, path: &str) -> Found {
+        let mut allow: Vec<&str> = Vec::new();
+        for (has, pattern, access, internal) in &self.0 {
+            if (door == Door::Internal && !internal) || !path::matches(pattern, path) {
+                continue;
+            }
+            if has == method {
+                return Found::Route(*access);
+            }
+            allow.push(has.as_str());
+        }
+        if allow.is_empty() { Found::Nothing } else { Found::WrongMethod(allow.join(", ")) }
+    }
+}
+
+/// The router of the whole table. What the guard turns away never gets here.
+pub(crate) fn router(table: Vec<Route>, app: Arc<App>) -> Router {
+    table
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
+        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn only_these_are_served_without_a_token() {
+        let public: Vec<_> = table()
+            .into_iter()
+            .filter(|route| route.access == Access::Public)
+            .map(|route| route.path)
+            .collect();
+        assert_eq!(public, ["/livez", "/readyz"]);
+    }
+
+    #[test]
+    fn the_internal_listener_serves_only_these() {
+        let internal: Vec<_> =
+            table().into_iter().filter(|route| route.internal).map(|route| route.path).collect();
+        assert_eq!(internal, ["/livez", "/chat"]);
+    }
+
+    #[test]
+    fn no_route_stands_twice_and_none_hides_another() {
+        let table = table();
+        let mut seen = BTreeSet::new();
+        for route in &table {
+            assert!(seen.insert((route.method.to_string(), route.path)), "{}", route.path);
+            let sample = route.path.replace(['{', '}'], "");
+            let matching: Vec<_> = table
+                .iter()
+                .filter(|other| other.method == route.method && path::matches(other.path, &sample))
+                .map(|other| other.path)
+                .collect();
+            assert_eq!(matching, [route.path]);
+        }
+    }
+
+    #[test]
+    fn a_path_is_found_with_its_methods() {
+        let routes = Routes::of(&table());
+        let find = |door, method: Method, path| routes.find(door, &method, path);
+        assert!(matches!(
+            find(Door::Public, Method::GET, "/v1/turns/x"),
+            Found::Route(Access::Chat)
+        ));
+        assert!(matches!(
+            find(Door::Public, Method::GET, "/v1/tokens"),
+            Found::Route(Access::Owner)
+        ));
+        assert!(matches!(
+            find(Door::Public, Method::PUT, "/v1/me"),
+            Found::WrongMethod(allow) if allow == "GET, PATCH"
+        ));
+        assert!(matches!(find(Door::Public, Method::GET, "/nowhere"), Found::Nothing));
+        assert!(matches!(find(Door::Internal, Method::GET, "/v1/me"), Found::Nothing));
+        assert!(matches!(find(Door::Internal, Method::POST, "/chat"), Found::Route(Access::Chat)));
+    }
+}

@@ -1,0 +1,193 @@
+//! The API on a loopback port, over a database of its own that is dropped when the test ends.
+//!
+//! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
+
+use famulus_api::{Api, Config, Grantable, Hub, Readiness};
+use famulus_core::{
+    Clock as _,
+    clock::SystemClock,
+    event::{Envelope, Event, EventId, VERSION},
+    ids::{ConversationId, MessageId, TurnId},
+    message::Part,
+    model::Usage,
+    person::{Person, Role, Scope},
+    turn::{Ending, NewMessage, TurnLog as _, TurnState},
+};
+use famulus_lifecycle::{OnExit, Tasks};
+use famulus_queue::{Class, hint::Topic};
+use famulus_store::{Connect, NewPerson, Store};
+use futures::FutureExt as _;
+use reqwest::{Client, Method, RequestBuilder};
+use sha2::{Digest as _, Sha256};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use std::{
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, resume_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+pub(crate) const OWNER: &str = "the-owners-token";
+pub(crate) const CHAT: &str = "a-members-token";
+
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) owner: Person,
+    pub(crate) address: SocketAddr,
+    pub(crate) internal: SocketAddr,
+    pub(crate) client: Client,
+    pub(crate) tasks: Tasks,
+}
+
+/// Runs a test against a server with this configuration.
+pub(crate) async fn with_server<T: AsyncFnOnce(&World)>(config: Config, test: T) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let server = server();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("famulus_api_{}_{number}", std::process::id());
+    execute(&server, &format!("drop database if exists {name} with (force)")).await;
+    execute(&server, &format!("create database {name}")).await;
+    let world = World::open(&url_of(&server, &name), config).await;
+    let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
+    let World { tasks, store, .. } = world;
+    let _drained = tasks.drain(Duration::from_secs(5)).await;
+    store.close().await;
+    execute(&server, &format!("drop database {name} with (force)")).await;
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+impl World {
+    async fn open(url: &str, config: Config) -> Self {
+        let tasks = Tasks::new();
+        let connect = Connect { durable_sessions: 4, relaxed_sessions: 3, ..Connect::new(url) };
+        let (store, background) = Store::connect(connect, tasks.token()).await.unwrap();
+        for (name, task) in background.tasks {
+            tasks.spawn(name, OnExit::Log, task);
+        }
+        let (owner, _) = store.ensure_owner("Ada", "Europe/Berlin").await.unwrap();
+        let new = NewPerson {
+            name: "Bob".into(),
+            role: Role::Member,
+            time_zone: "UTC".into(),
+            language: "en".into(),
+        };
+        let member = store.create_person(new).await.unwrap();
+        for (person, scope, token) in
+            [(owner.id, Scope::Owner, OWNER), (member.id, Scope::Chat, CHAT)]
+        {
+            let hash = Sha256::digest(token.as_bytes()).into();
+            store.create_token(person, "test", scope, hash).await.unwrap();
+        }
+        let hub = Hub::new(config.viewer_limit);
+        let follow = Arc::clone(&hub).follow(
+            Arc::new(store.clone()),
+            store.hints.subscribe(Topic::Event),
+            tasks.token(),
+        );
+        tasks.spawn("viewers", OnExit::Log, follow);
+        let readiness = Readiness::new();
+        readiness.started();
+        let api = Api {
+            store: store.clone(),
+            hub: Arc::clone(&hub),
+            config,
+            readiness,
+            metrics: Arc::new(|| "up 1\n".to_owned()),
+            catalogue: vec![Grantable { tool: "get_time".into(), actions: Vec::new() }],
+            clock: Arc::new(SystemClock),
+            model_name: "demo".into(),
+            started: SystemClock.now(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let inner = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, internal) = (listener.local_addr().unwrap(), inner.local_addr().unwrap());
+        let serving = api.serve(listener, inner, tasks.token());
+        tasks.spawn("api", OnExit::Log, async move { serving.await.unwrap() });
+        let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        Self { store, hub, owner, address, internal, client, tasks }
+    }
+
+    pub(crate) fn call(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address)).bearer_auth(token)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> RequestBuilder {
+        self.call(OWNER, Method::GET, path)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> RequestBuilder {
+        self.call(OWNER, Method::POST, path).json(body)
+    }
+
+    /// Works the next turn as another process would: its end is only in the record.
+    pub(crate) async fn work(&self, text: &str) -> TurnId {
+        let lease = loop {
+            let mut leases = self.store.queue.claim(Class::Turn, 1).await.unwrap();
+            if let Some(lease) = leases.pop() {
+                break lease;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let turn = TurnId(lease.job.id);
+        self.store.take_up(&lease.fence, turn).await.unwrap();
+        let ending = Ending {
+            turn,
+            state: TurnState::Complete,
+            message: Some(NewMessage {
+                id: MessageId::new(),
+                parts: vec![Part::assistant_text(text)],
+                blocks: None,
+            }),
+            model: Some("demo".into()),
+            usage: Usage::default(),
+            steps: 1,
+            error: None,
+            reply: None,
+            shown: EventId::START,
+            events: Vec::new(),
+            complete: Arc::new(Envelope {
+                v: VERSION,
+                id: EventId { fence: lease.fence.token, number: 1 },
+                conversation: ConversationId(lease.fence.lane),
+                at: SystemClock.now(),
+                event: Event::Complete {
+                    turn,
+                    state: TurnState::Complete,
+                    message: None,
+                    text: text.to_owned(),
+                },
+            }),
+        };
+        self.store.finish(&lease.fence, ending).await.unwrap();
+        turn
+    }
+}
+
+fn server() -> String {
+    #[expect(clippy::disallowed_methods, reason = "tests read their one setting themselves")]
+    let url = std::env::var("FAMULUS_TEST_DATABASE_URL");
+    url.expect(
+        "set FAMULUS_TEST_DATABASE_URL to a superuser's URL of a Postgres with pgvector, \
+         or run the tests by `cargo xtask test`, which starts one",
+    )
+}
+
+/// The same server's URL for another database.
+fn url_of(server: &str, database: &str) -> String {
+    let mut url: reqwest::Url = server.parse().unwrap();
+    url.set_path(&format!("/{database}"));
+    url.to_string()
+}
+
+async fn execute(server: &str, statement: &str) {
+    let mut conn = PgConnection::connect(server).await.unwrap();
+    conn.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    conn.close().await.unwrap();
+}
