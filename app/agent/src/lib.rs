@@ -20,10 +20,12 @@
 mod ask;
 mod calls;
 pub mod driver;
+mod finish;
 pub mod live;
 pub mod normalise;
 pub mod prompt;
 pub mod repeats;
+mod run;
 pub mod step;
 mod stream;
 mod title;

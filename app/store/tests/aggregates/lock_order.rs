@@ -31,8 +31,9 @@ async fn locks() {
                     parts: vec![Part::assistant_text("x")],
                     blocks: None,
                 };
-                if let Err(e) =
-                    store.record_interrupted(&lease.fence, turn, m, EventId::START).await
+                if let Err(e) = store
+                    .record_interrupted(&lease.fence, turn, m, EventId::START, Vec::new())
+                    .await
                 {
                     bad += 1;
                     println!("{e:?}");

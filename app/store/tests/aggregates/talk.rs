@@ -3,7 +3,7 @@
 use crate::support::World;
 use famulus_core::{
     conversation::ConversationKey,
-    event::EventId,
+    event::{Envelope, Event, EventId, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::{Part, Provenance},
@@ -13,6 +13,7 @@ use famulus_core::{
 use famulus_queue::{Class, Lease};
 use famulus_store::{Accept, Accepted, MAIN_AGENT, NewConversation, Store};
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 pub(crate) async fn conversation(world: &World, person: PersonId, key: &str) -> ConversationId {
     let new =
@@ -71,9 +72,17 @@ pub(crate) async fn work(store: &Store, text: &str, error: Option<&str>) -> Turn
     let lease = claim(store, Class::Turn).await;
     let turn = TurnId(lease.job.id);
     store.take_up(&lease.fence, turn).await.unwrap();
+    let state = if error.is_some() { TurnState::Failed } else { TurnState::Complete };
+    let complete = Arc::new(Envelope {
+        v: VERSION,
+        id: EventId { fence: lease.fence.token, number: 1 },
+        conversation: ConversationId(lease.fence.lane),
+        at: jiff::Timestamp::UNIX_EPOCH,
+        event: Event::Complete { turn, state, message: None, text: text.to_owned() },
+    });
     let ending = Ending {
         turn,
-        state: if error.is_some() { TurnState::Failed } else { TurnState::Complete },
+        state,
         message: Some(NewMessage {
             id: MessageId::new(),
             parts: vec![Part::assistant_text(text)],
@@ -86,6 +95,7 @@ pub(crate) async fn work(store: &Store, text: &str, error: Option<&str>) -> Turn
         reply: Some(text.to_owned()),
         shown: EventId::START,
         events: Vec::new(),
+        complete,
     };
     store.finish(&lease.fence, ending).await.unwrap();
     turn

@@ -1,0 +1,116 @@
+//! The end of a turn: its last message, its reply, and what viewers are told.
+
+use crate::{
+    driver::Driven,
+    run::{Happened, Run, calls_of},
+    step::{Finish, Input},
+};
+use famulus_core::{
+    event::Event,
+    ids::MessageId,
+    message::{Message, Part, PartBody, Sentinel, visible_text},
+    outbound::ReplyRule,
+    tool::StoreError,
+    turn::{Ended, Ending, LoadedTurn, NewMessage, TurnState},
+};
+use std::sync::Arc;
+
+impl Run<'_> {
+    pub(crate) async fn finish(&mut self, finish: Finish) -> Result<Happened, StoreError> {
+        let reply = self.reply.take();
+        let mut steps = self.steps;
+        let (mut parts, blocks, model) = match reply {
+            Some(reply) => {
+                steps += 1;
+                // Calls of a reply that ends the turn are not run, and so not kept: neither as parts
+                // nor in the provider's own blocks, which would replay them.
+                let blocks = reply.blocks.filter(|_| calls_of(&reply.parts).next().is_none());
+                (without_calls(reply.parts), blocks, Some(reply.model))
+            }
+            None => (std::mem::take(&mut self.cut).parts(Sentinel::Interrupted), None, None),
+        };
+        if model.is_none() {
+            parts.pop();
+        }
+        if let Some(reason) = finish.sentinel {
+            parts.push(Part::sentinel(reason));
+        }
+        // A reply that was cut short and asked for again is one reply to the person who reads it.
+        let text = interrupted_before(&self.turn) + &visible_text(&parts);
+        let said = !text.trim().is_empty();
+        let reply = match finish.state {
+            TurnState::Complete if said => Some(text.clone()),
+            TurnState::Failed => {
+                finish.error.as_ref().map(|error| format!("Something went wrong: {error}."))
+            }
+            TurnState::Complete
+            | TurnState::Cancelled
+            | TurnState::Queued
+            | TurnState::Running
+            | TurnState::Waiting => None,
+        }
+        .filter(|_| self.is_delivered());
+        let message =
+            (!parts.is_empty()).then(|| NewMessage { id: MessageId::new(), parts, blocks });
+        let complete = self.stream.next(Event::Complete {
+            turn: self.turn.id,
+            state: finish.state,
+            message: message.as_ref().map(|m| m.id),
+            text,
+        });
+        let ending = Ending {
+            turn: self.turn.id,
+            state: finish.state,
+            message,
+            model,
+            usage: self.usage,
+            steps,
+            error: finish.error,
+            reply,
+            shown: self.stream.last(),
+            events: self.stream.open(),
+            complete: Arc::clone(&complete),
+        };
+        match self.driver.log.finish(self.fence, ending).await? {
+            Ended::Done => {
+                self.stream.recorded();
+                self.stream.show_recorded(&complete);
+                metrics::counter!("famulus_turns_total", "state" => finish.state.as_str())
+                    .increment(1);
+                Ok(Happened::Done(Driven::Ended(finish.state)))
+            }
+            Ended::Steered(news) => {
+                self.steps = steps;
+                self.stream.recorded();
+                self.take_in(news);
+                Ok(Happened::Input(Input::Steered))
+            }
+        }
+    }
+
+    /// Whether the channel that the turn came from wants its reply delivered.
+    fn is_delivered(&self) -> bool {
+        let Some(origin) = &self.turn.origin else { return false };
+        let rule = self.driver.channels.get(&origin.channel).map(|c| c.capabilities().reply);
+        match rule {
+            Some(ReplyRule::Text | ReplyRule::SendTool) => true,
+            Some(ReplyRule::Kept) | None => false,
+        }
+    }
+}
+
+/// The text of the interrupted messages that stand right before the reply.
+fn interrupted_before(turn: &LoadedTurn) -> String {
+    let is_cut = |message: &Message| {
+        message.turn == Some(turn.id)
+            && message.parts.last().is_some_and(|part| {
+                matches!(part.body, PartBody::Sentinel { reason: Sentinel::Interrupted })
+            })
+    };
+    let tail = turn.history.iter().rev().take_while(|message| is_cut(message)).count();
+    turn.history[turn.history.len() - tail..].iter().map(|message| message.text()).collect()
+}
+
+fn without_calls(parts: Vec<Part>) -> Vec<Part> {
+    parts.into_iter().filter(|part| !matches!(part.body, PartBody::ToolCall(_))).collect()
+}

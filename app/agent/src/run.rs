@@ -1,0 +1,369 @@
+//! A turn under way: what [`crate::step`] decides is carried out here, through core's ports.
+
+use crate::{
+    ask::{self, Asked, Shown},
+    calls::{Ran, Runner},
+    driver::{Driven, Driver},
+    prompt,
+    step::{Decision, Effect, Input, Mode, State, step},
+    stream::Stream,
+};
+use famulus_core::{
+    agent::MAIN,
+    approval::{self, Approval, ApprovalState, CODE_LENGTH, code_from},
+    event::{Event, Status},
+    ids::{ApprovalId, MessageId},
+    message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
+    model::{ModelReply, ModelRequest, Usage},
+    tool::{CallKey, Plan, StoreError, ToolSpec},
+    turn::{
+        CallState, Fence, LoadedTurn, NewMessage, PlannedCall, RecordedApproval, RecordedCall,
+        ReplyRecord,
+    },
+};
+use jiff::SignedDuration;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+/// A turn under way.
+pub(crate) struct Run<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) fence: &'a Fence,
+    pub(crate) turn: LoadedTurn,
+    pub(crate) stream: Stream,
+    pub(crate) stop: &'a CancellationToken,
+    pub(crate) abandon: &'a CancellationToken,
+    pub(crate) usage: Usage,
+    pub(crate) steps: u32,
+    pub(crate) tools: Arc<[ToolSpec]>,
+    /// Calls of the latest recorded step.
+    pub(crate) open: Vec<RecordedCall>,
+    /// The reply that the machine is deciding about.
+    pub(crate) reply: Option<ModelReply>,
+    /// What viewers saw of a reply that was stopped.
+    pub(crate) cut: Shown,
+}
+
+impl Run<'_> {
+    /// Tells viewers how much of what they saw is kept, and records it as interrupted. The first
+    /// event of every lease, also of the first: a crash of Postgres can make a begun turn new again.
+    pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
+        let turn = self.turn.id;
+        let partial = self.turn.partial.take();
+        let last = partial.as_ref().map_or(self.turn.shown, |partial| partial.last);
+        self.stream.emit(Event::Resumed { turn, last });
+        if let Some(partial) = partial {
+            let shown = Shown { text: partial.text, reasoning: partial.reasoning };
+            if !shown.is_empty() {
+                self.record_interrupted(shown).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn record_interrupted(&mut self, shown: Shown) -> Result<(), StoreError> {
+        let message = NewMessage {
+            id: MessageId::new(),
+            parts: shown.parts(Sentinel::Interrupted),
+            blocks: None,
+        };
+        let (shown, events) = (self.stream.last(), self.stream.open());
+        let log = &self.driver.log;
+        let stored =
+            log.record_interrupted(self.fence, self.turn.id, message, shown, events).await?;
+        self.stream.recorded();
+        self.turn.history.push(stored);
+        Ok(())
+    }
+
+    pub(crate) async fn until_done(
+        &mut self,
+        mut state: State,
+        first: Input,
+    ) -> Result<Driven, StoreError> {
+        let mut input = first;
+        loop {
+            let (next, effects) = step(state, input);
+            state = next;
+            let mut happened = None;
+            for effect in effects {
+                match self.execute(effect).await? {
+                    Happened::Nothing => {}
+                    Happened::Input(next) => happened = Some(next),
+                    Happened::Done(driven) => return Ok(driven),
+                }
+            }
+            match happened {
+                Some(next) => input = next,
+                // Every list of effects ends with one that brings news or the end.
+                None => return Ok(Driven::Abandoned),
+            }
+        }
+    }
+
+    async fn execute(&mut self, effect: Effect) -> Result<Happened, StoreError> {
+        match effect {
+            Effect::Ask(mode) => self.ask(mode).await,
+            Effect::Record(decisions) => self.record(decisions).await,
+            Effect::Run => self.run_calls().await,
+            Effect::Park { deadline } => {
+                self.stream.store().await?;
+                self.driver.log.park(self.fence, self.turn.id, deadline).await?;
+                Ok(Happened::Done(Driven::Parked))
+            }
+            Effect::Finish(finish) => self.finish(finish).await,
+        }
+    }
+
+    async fn ask(&mut self, mode: Mode) -> Result<Happened, StoreError> {
+        let turn = self.turn.id;
+        self.stream.emit(Event::Status { turn, status: Status::Streaming });
+        let context = self.context().await?;
+        let mut tried = 0;
+        loop {
+            let request = ModelRequest {
+                model: self.turn.agent.model.clone(),
+                system: prompt::system(&self.turn.agent, &self.turn.person),
+                context: context.clone(),
+                messages: prompt::messages(&self.turn.history, mode, self.driver.limits.budget),
+                tools: match mode {
+                    Mode::WithTools => Arc::clone(&self.tools),
+                    Mode::TextOnly | Mode::WrapUp(_) => Arc::from([]),
+                },
+                person: self.turn.host,
+                blobs: Arc::clone(&self.driver.blobs),
+            };
+            let started = tokio::time::Instant::now();
+            let asked = ask::ask(
+                self.driver.model.as_ref(),
+                request,
+                &mut self.stream,
+                self.driver.limits.patience,
+                self.stop,
+                self.abandon,
+            )
+            .instrument(tracing::info_span!("model", provider = self.driver.model.provider()))
+            .await;
+            metrics::histogram!("famulus_model_seconds").record(started.elapsed().as_secs_f64());
+            let (error, shown) = match asked {
+                Asked::Replied(reply) => return Ok(Happened::Input(self.replied(*reply))),
+                Asked::Stopped { shown } => {
+                    self.cut = shown;
+                    return Ok(Happened::Input(Input::Cancelled));
+                }
+                Asked::Abandoned => return Ok(Happened::Done(Driven::Abandoned)),
+                Asked::Broke { error, shown } => (error, shown),
+            };
+            tracing::warn!(error = %error, tried, "the model failed");
+            metrics::counter!("famulus_model_errors_total").increment(1);
+            if !shown.is_empty() {
+                self.record_interrupted(shown).await?;
+            }
+            let Some(pause) = ask::pause(&error, tried, self.driver.limits.patience.retries) else {
+                return Ok(Happened::Input(Input::ModelFailed { message: error.to_string() }));
+            };
+            tried += 1;
+            ask::show_error(&mut self.stream, turn, &error);
+            if let Err(error) = self.stream.store().await {
+                tracing::warn!(error = %error, "storing events failed; they are kept");
+            }
+            tokio::select! {
+                () = self.abandon.cancelled() => return Ok(Happened::Done(Driven::Abandoned)),
+                () = self.stop.cancelled() => return Ok(Happened::Input(Input::Cancelled)),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// What the assistant knows, for the agent that carries it.
+    async fn context(&self) -> Result<String, StoreError> {
+        if self.turn.agent.name != MAIN {
+            return Ok(String::new());
+        }
+        let entries = self.driver.knowledge.digest(self.turn.person.id).await?;
+        Ok(prompt::knowledge(&entries, self.driver.limits.budget.knowledge_tokens))
+    }
+
+    fn replied(&mut self, reply: ModelReply) -> Input {
+        self.usage.add(reply.usage);
+        let (turn, usage) = (self.turn.id, self.usage);
+        self.stream.emit(Event::Usage { turn, usage });
+        let calls: Vec<(ToolCall, Plan)> = calls_of(&reply.parts)
+            .map(|call| (call.clone(), self.driver.tools.plan(call, &self.turn.agent.tools)))
+            .collect();
+        let empty = visible_text(&reply.parts).trim().is_empty();
+        self.reply = Some(reply);
+        Input::Replied { empty, calls }
+    }
+
+    async fn record(&mut self, decisions: Vec<Decision>) -> Result<Happened, StoreError> {
+        let Some(reply) = self.reply.take() else { return Ok(Happened::Nothing) };
+        let now = self.driver.clock.now();
+        let expires_at = now + SignedDuration::from_secs(self.driver.limits.approval_seconds);
+        let mut calls = Vec::with_capacity(decisions.len());
+        for (place, (call, decision)) in calls_of(&reply.parts).zip(decisions).enumerate() {
+            let plan = self.driver.tools.plan(call, &self.turn.agent.tools);
+            let key = CallKey { turn: self.turn.id, step: self.steps, call: place as u32, item: 0 };
+            let (output, approval) = match decision {
+                Decision::Run => (None, None),
+                Decision::Answer(output) => (Some(output), None),
+                Decision::AskOwner { summary } => {
+                    (None, Some(self.question(call, summary, expires_at)))
+                }
+            };
+            calls.push(PlannedCall {
+                key,
+                call: call.clone(),
+                effect: plan.effect,
+                repeat: plan.repeat,
+                output,
+                approval,
+            });
+        }
+        self.open = calls.iter().map(recorded).collect();
+        let questions: Vec<Approval> = calls.iter().filter_map(|c| c.approval.clone()).collect();
+        let record = ReplyRecord {
+            turn: self.turn.id,
+            step: self.steps,
+            message: NewMessage { id: MessageId::new(), parts: reply.parts, blocks: reply.blocks },
+            calls,
+            model: reply.model,
+            usage: self.usage,
+            shown: self.stream.last(),
+            // What viewers saw is stored before the record moves past it.
+            events: self.stream.open(),
+        };
+        let stored = self.driver.log.record_reply(self.fence, record).await?;
+        self.stream.recorded();
+        self.steps += 1;
+        self.stream.emit(Event::Message {
+            turn: self.turn.id,
+            message: stored.id,
+            role: stored.role,
+        });
+        for question in questions {
+            self.stream.emit(Event::Status {
+                turn: self.turn.id,
+                status: Status::WaitingForInput {
+                    approval: question.id,
+                    code: question.code,
+                    summary: question.summary,
+                },
+            });
+        }
+        self.turn.history.push(stored);
+        Ok(Happened::Nothing)
+    }
+
+    fn question(&self, call: &ToolCall, summary: String, expires_at: jiff::Timestamp) -> Approval {
+        let id = ApprovalId::new();
+        // The id holds 74 random bits; the code shows 40 of their hash.
+        let digest = Sha256::digest(id.0.as_bytes());
+        let mut random = [0; CODE_LENGTH];
+        random.copy_from_slice(&digest[..CODE_LENGTH]);
+        Approval {
+            id,
+            conversation: self.turn.conversation,
+            turn: self.turn.id,
+            code: code_from(random),
+            tool: call.name.clone(),
+            summary: famulus_core::visible::make_visible(&summary),
+            shown: approval::shown(&call.name, &call.arguments),
+            state: ApprovalState::Pending,
+            expires_at,
+        }
+    }
+
+    async fn run_calls(&mut self) -> Result<Happened, StoreError> {
+        let mut open = std::mem::take(&mut self.open);
+        let asked = self
+            .turn
+            .history
+            .iter()
+            .rposition(|message| message.role == MessageRole::Assistant)
+            .unwrap_or(0);
+        let spoken = self.turn.history[asked..]
+            .iter()
+            .any(|m| m.role == MessageRole::User && m.turn == Some(self.turn.id));
+        let runner = Runner {
+            log: self.driver.log.as_ref(),
+            tools: self.driver.tools.as_ref(),
+            fence: self.fence,
+            turn: &self.turn,
+            stop: self.stop,
+            abandon: self.abandon,
+            now: self.driver.clock.now(),
+            spoken,
+        };
+        match runner.run(&mut open, &mut self.stream).await? {
+            Ran::Abandoned => Ok(Happened::Done(Driven::Abandoned)),
+            Ran::Stopped => Ok(Happened::Input(Input::Cancelled)),
+            Ran::Waiting { deadline } => Ok(Happened::Input(Input::Pending { deadline })),
+            Ran::All(results) => {
+                let news = self
+                    .driver
+                    .log
+                    .record_results(
+                        self.fence,
+                        self.turn.id,
+                        open.first()
+                            .map_or_else(|| self.steps.saturating_sub(1), |call| call.key.step),
+                        MessageId::new(),
+                        results,
+                    )
+                    .await?;
+                self.take_in(news);
+                Ok(Happened::Input(Input::Settled))
+            }
+        }
+    }
+
+    pub(crate) fn take_in(&mut self, news: Vec<Arc<Message>>) {
+        for message in news {
+            self.stream.emit(Event::Message {
+                turn: self.turn.id,
+                message: message.id,
+                role: message.role,
+            });
+            self.turn.history.push(message);
+        }
+    }
+}
+
+/// What an effect brought.
+pub(crate) enum Happened {
+    Nothing,
+    Input(Input),
+    Done(Driven),
+}
+
+pub(crate) fn calls_of(parts: &[Part]) -> impl Iterator<Item = &ToolCall> {
+    parts.iter().filter_map(|part| match &part.body {
+        PartBody::ToolCall(call) => Some(call),
+        PartBody::Text { .. }
+        | PartBody::Reasoning { .. }
+        | PartBody::ToolResult(_)
+        | PartBody::Image(_)
+        | PartBody::Audio(_)
+        | PartBody::File(_)
+        | PartBody::Sentinel { .. } => None,
+    })
+}
+
+fn recorded(planned: &PlannedCall) -> RecordedCall {
+    RecordedCall {
+        key: planned.key,
+        call: planned.call.clone(),
+        effect: planned.effect,
+        repeat: planned.repeat,
+        state: if planned.output.is_some() { CallState::Done } else { CallState::Planned },
+        output: planned.output.clone(),
+        approval: planned.approval.as_ref().map(|approval| RecordedApproval {
+            id: approval.id,
+            state: approval.state,
+            expires_at: approval.expires_at,
+        }),
+    }
+}
