@@ -3,7 +3,7 @@
 use crate::arguments;
 use crate::catalogue::{Catalogue, Entry, action_of};
 use crate::output::cap;
-use crate::tool::{Policy, ToolError};
+use crate::tool::{Policy, Tool, ToolError};
 use async_trait::async_trait;
 use famulus_core::agent::Grants;
 use famulus_core::message::ToolCall;
@@ -14,8 +14,13 @@ use futures::FutureExt as _;
 use serde_json::Value;
 use std::error::Error;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
+
+/// Pauses between tries while the database is away, doubling.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 #[async_trait]
 impl Tools for Catalogue {
@@ -117,7 +122,7 @@ impl Ready<'_> {
             return ToolOutput::Error(format!("`{name}` did not run: the turn was stopped"));
         }
         let limit = entry.tool.timeout();
-        let work = timeout(limit, entry.tool.run(arguments, context));
+        let work = timeout(limit, attempts(entry.tool.as_ref(), policy.repeat, arguments, context));
         let work = AssertUnwindSafe(work).catch_unwind();
         let result = tokio::select! {
             biased;
@@ -170,6 +175,27 @@ fn failed(effect: Effect, error: &ToolError) -> ToolOutput {
                     ToolOutput::Error(format!("{store}; repeating it will not help"))
                 }
             }
+        }
+    }
+}
+
+/// Runs a call; one that is safe to repeat is run again while the database is away, so that nobody
+/// has to be told that its outcome is unknown. The tool's time limit ends it.
+async fn attempts(
+    tool: &dyn Tool,
+    repeat: Repeat,
+    arguments: Value,
+    context: &CallContext,
+) -> Result<ToolOutput, ToolError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match (tool.run(arguments.clone(), context).await, repeat) {
+            (Err(ToolError::Store(StoreError::Unavailable(source))), Repeat::Safe) => {
+                tracing::warn!(tool = tool.name(), error = %source, "the database broke off; again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            (result, Repeat::Safe | Repeat::Never) => return result,
         }
     }
 }

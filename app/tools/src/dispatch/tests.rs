@@ -68,7 +68,8 @@ async fn a_call_always_ends_in_an_output() {
     for (name, expected) in [
         ("panics", "`panics` broke off by a fault of its own"),
         ("hangs", "`hangs` did not finish within 30 s"),
-        ("loses", "the database did not answer"),
+        // Safe to repeat, and so repeated until its time is up.
+        ("loses", "`loses` did not finish within 30 s"),
     ] {
         let output = reads.call(name, json!({})).await;
         assert!(matches!(output, ToolOutput::Error(_)), "{output:?}");
