@@ -62,9 +62,10 @@ pub enum ToolDialect {
 #[serde(rename_all = "snake_case")]
 pub enum SystemPrompt {
     /// Two system messages: what stays the same, then what changes.
-    #[default]
     Separate,
-    /// One system message, for chat templates that allow no second one.
+    /// One system message, what stays the same first: chat templates of local servers often allow
+    /// no second one.
+    #[default]
     Joined,
 }
 
@@ -136,7 +137,7 @@ mod tests {
         let config: Config = toml::from_str("").unwrap();
         assert!(config.base_url.is_none() && config.images && config.audio);
         assert_eq!(config.tool_dialect, ToolDialect::Auto);
-        assert_eq!(config.system_prompt, SystemPrompt::Separate);
+        assert_eq!(config.system_prompt, SystemPrompt::Joined);
     }
 
     #[test]

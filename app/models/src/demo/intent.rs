@@ -184,7 +184,6 @@ mod tests {
         one("what does my note shopping say?", Intent::ReadNote(s("shopping")));
         one("delete the note shopping", Intent::DeleteNote(s("shopping")));
         one("hello", Intent::Help);
-        one("Hello, what can you do?", Intent::Help);
         one("Good morning, Famulus!", Intent::Help);
         one("What can you do?", Intent::Help);
         one("remind me to drink tea", Intent::ScheduleWhen { note: s("drink tea") });

@@ -321,17 +321,10 @@ fn help(text: &str) -> Option<Intent> {
         "famulus",
     ];
     let lower = ended(text).to_lowercase();
-    let is_greeting = |text: &str| {
-        let mut words =
-            text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).peekable();
-        words.peek().is_some() && words.all(|word| GREETINGS.contains(&word))
-    };
-    // "hello, what can you do?" asks as plainly as either half of it.
-    let asked = ASKED.contains(&lower.as_str())
-        || lower
-            .split_once([',', '.', '!', '?'])
-            .is_some_and(|(first, rest)| is_greeting(first) && ASKED.contains(&rest.trim()));
-    (asked || is_greeting(&lower)).then_some(Intent::Help)
+    let mut words =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).peekable();
+    let greeting = words.peek().is_some() && words.all(|word| GREETINGS.contains(&word));
+    (ASKED.contains(&lower.as_str()) || greeting).then_some(Intent::Help)
 }
 
 /// A topic to be matched, if the text names one.
