@@ -65,7 +65,9 @@ pub(crate) fn client(server: &Scripted, extra: &str) -> Arc<dyn Model> {
     TLS.call_once(|| {
         rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap();
     });
-    let toml = format!("base_url = '{}'\nname = 'm'\n{extra}", server.base_url());
+    // Two messages show which part went where; whoever says otherwise in `extra` gets it.
+    let parts = if extra.contains("system_prompt") { "" } else { "system_prompt = 'separate'\n" };
+    let toml = format!("base_url = '{}'\nname = 'm'\n{parts}{extra}", server.base_url());
     Models::from_config(toml::from_str::<Config>(&toml).unwrap()).unwrap()
 }
 
