@@ -1,0 +1,41 @@
+//! Whatever dies, nothing is lost and nothing happens twice.
+//!
+//! The tests run `famulus-harness`, the assistant with a scripted model and counting tools, against
+//! the Postgres that `FAMULUS_TEST_DATABASE_URL` names (and one against a private Postgres that it
+//! kills). They take turns: each uses the whole machine.
+
+#![expect(clippy::print_stderr, reason = "a run that failed is had again by its seed")]
+
+mod matrix;
+mod postgres;
+mod random;
+mod sabotage;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
+
+use anyhow::{Context, Result};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Held by the test whose turn it is.
+async fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+/// A seed that is printed, so that a run can be had again.
+fn fresh_seed(test: &str) -> support::seed::Seed {
+    let seed: u64 = rand::random();
+    eprintln!("{test}: seed {seed}");
+    support::seed::Seed::new(seed)
+}
+
+/// The server that the tests may use.
+fn server() -> Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "tests read their one setting themselves")]
+    let url = std::env::var("FAMULUS_TEST_DATABASE_URL");
+    url.context(
+        "set FAMULUS_TEST_DATABASE_URL to a superuser's URL of a Postgres with pgvector, \
+         or run the tests by `cargo xtask test`, which starts one",
+    )
+}

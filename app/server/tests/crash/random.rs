@@ -1,0 +1,29 @@
+//! Random deaths of processes and of database sessions, in the middle of work.
+
+use crate::{
+    alone, fresh_seed, server,
+    support::{
+        chaos::Storm,
+        checker::Faults,
+        world::{Settings, World},
+    },
+};
+use anyhow::Result;
+
+/// The long run of the benchmark has 10,000.
+const KILLS: u32 = 60;
+const CLIENTS: usize = 6;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_deaths_lose_and_double_nothing() -> Result<()> {
+    let _turn = alone().await;
+    let mut seed = fresh_seed("random deaths");
+    let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    World::run(settings, async |world| {
+        let storm = Storm { kills: KILLS, processes: 3, gap: 150..400 };
+        let done = storm.endure(world, CLIENTS, &mut seed).await?;
+        eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
+        world.check(Faults::Deaths).await
+    })
+    .await
+}

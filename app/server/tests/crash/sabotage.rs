@@ -1,0 +1,131 @@
+//! The harness is checked itself: with a safety taken out, it must find that something is wrong;
+//! with all of them in, the very same run must be clean.
+
+use crate::{
+    alone, server,
+    support::{
+        checker::Faults,
+        client::Meeting,
+        script::{Script, Word},
+        world::{Settings, World},
+    },
+};
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+const PATIENCE: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs a scenario with and without a safety, and wants the checker to see the `sign` of its loss.
+async fn is_noticed(
+    safety: &'static str,
+    sign: &str,
+    lease: Duration,
+    faults: Faults,
+    scenario: impl AsyncFn(&World) -> Result<()>,
+) -> Result<()> {
+    let _turn = alone().await;
+    let settings = Settings { lease, max_attempts: 1_000, ..Settings::new(server()?) };
+    let run = async |world: &World| {
+        scenario(world).await?;
+        let settled = world.settle(PATIENCE).await;
+        // Without a safety the work may never end; the checker then says what is left of it.
+        if world.settings.sabotage.is_none() {
+            settled?;
+        }
+        if faults == Faults::Deaths {
+            wake(world).await?;
+        }
+        world.violations(faults).await
+    };
+    let clean = World::run(settings.clone(), run).await?;
+    ensure!(clean.is_empty(), "nothing was taken out: {clean:#?}");
+    let sabotaged = Settings { sabotage: Some(safety), ..settings };
+    let broken = World::run(sabotaged, run).await?;
+    let seen: Vec<&String> = broken.iter().filter(|line| line.contains(sign)).collect();
+    ensure!(!seen.is_empty(), "without {safety} no `{sign}` was found, but: {broken:#?}");
+    eprintln!("without {safety}: {} of {} violations: {}", seen.len(), broken.len(), seen[0]);
+    Ok(())
+}
+
+/// A process that stood still while its turns were taken over goes on with what it had begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_notices_that_writes_are_not_fenced() -> Result<()> {
+    is_noticed("fencing", "is told as", Duration::from_secs(1), Faults::Deaths, async |world| {
+        const TURNS: usize = 4;
+        world.fleet.start(0).await?;
+        let person = world.person()?;
+        world.counter.hold(true);
+        for _ in 0..TURNS {
+            let conversation = person.client.converse().await?;
+            person.say(conversation, Script::new(&[&[Word::A]]), Meeting::Queue).await?;
+        }
+        until(
+            "every turn waits for its tool",
+            async || Ok(world.counter.requests().len() == TURNS),
+        )
+        .await?;
+        world.fleet.signal(0, Signal::STOP)?;
+        world.fleet.start(1).await
+    })
+    .await
+}
+
+/// A client sends every message twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_notices_that_repeats_are_accepted() -> Result<()> {
+    is_noticed("deduplication", "stored as", Duration::from_secs(10), Faults::None, async |world| {
+        world.fleet.start(0).await?;
+        let person = world.person()?;
+        let conversation = person.client.converse().await?;
+        for number in 0..3 {
+            let sent =
+                person.say_once(conversation, Script::new(&[&[Word::A]]), Meeting::Queue).await?;
+            let text = sent.script.text(sent.number);
+            let again = person.client.say(conversation, &sent.key, &text, Meeting::Queue).await?;
+            if world.settings.sabotage.is_none() {
+                ensure!(again.message == sent.ack.message, "repeat {number} is another message");
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Two healthy processes share the work; nobody takes anything from the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_notices_that_leases_are_not_kept() -> Result<()> {
+    // A lease so long that no load of the machine ends it.
+    is_noticed("lease", "was taken over", Duration::from_mins(1), Faults::None, async |world| {
+        world.fleet.start(0).await?;
+        world.fleet.start(1).await?;
+        let person = world.person()?;
+        for _ in 0..8 {
+            let conversation = person.client.converse().await?;
+            let script = Script::new(&[&[Word::A], &[Word::B]]).long();
+            person.say(conversation, script, Meeting::Queue).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The tools answer at last, and the process that stood still goes on with what it waited for.
+async fn wake(world: &World) -> Result<()> {
+    world.counter.hold(false);
+    world.fleet.signal(0, Signal::CONT)?;
+    // Long enough for whatever it has to write.
+    sleep(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+async fn until(what: &str, condition: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    while !condition().await? {
+        ensure!(begun.elapsed() < PATIENCE, "it did not come about that {what}");
+        sleep(LOOK).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Random deaths: processes killed or stopped for longer than their leases, database sessions cut.
+
+use crate::support::{seed::Seed, workload::chatter, world::World};
+use anyhow::{Result, bail, ensure};
+use futures::future::try_join_all;
+use rustix::process::Signal;
+use std::{ops::Range, time::Duration};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Everything that was begun ends in less once nothing dies any more.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How a storm blows.
+#[derive(Clone, Debug)]
+pub(crate) struct Storm {
+    /// Deaths: of a process, or of sessions.
+    pub(crate) kills: u32,
+    /// Processes at the same time.
+    pub(crate) processes: usize,
+    /// Milliseconds between two.
+    pub(crate) gap: Range<u64>,
+}
+
+/// What a storm did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) killed: u32,
+    pub(crate) ended: u32,
+    pub(crate) cut: u32,
+    pub(crate) frozen: u32,
+}
+
+impl Storm {
+    /// Blows while `clients` talk, and waits until everything has settled.
+    pub(crate) async fn endure(
+        &self,
+        world: &World,
+        clients: usize,
+        seed: &mut Seed,
+    ) -> Result<Done> {
+        for place in 0..self.processes {
+            world.fleet.start(place).await?;
+        }
+        let person = world.person()?;
+        let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
+        let talking = try_join_all(
+            (0..clients).map(|_| chatter(world, person.clone(), seed.fork(), no_more.clone())),
+        );
+        let blowing = seed.fork();
+        let storm = async {
+            let done = self.blow(world, blowing).await;
+            no_more.cancel();
+            done
+        };
+        let working = async {
+            let (_, done) = tokio::try_join!(talking, storm)?;
+            world.settle(PATIENCE).await?;
+            end.cancel();
+            Ok(done)
+        };
+        let (done, ()) = tokio::try_join!(working, person.clone().answer(end.clone()))?;
+        Ok(done)
+    }
+
+    /// Blows until all deaths have happened; afterwards every place has a process again.
+    async fn blow(&self, world: &World, mut seed: Seed) -> Result<Done> {
+        let mut done = Done::default();
+        let mut frozen: Vec<(usize, Instant)> = Vec::new();
+        while done.killed + done.cut < self.kills {
+            sleep(Duration::from_millis(seed.between(self.gap.start, self.gap.end))).await;
+            thaw(world, &mut frozen, Instant::now())?;
+            let place = seed.below(self.processes);
+            if let Some(status) = world.fleet.ended(place)? {
+                bail!("a process ended although nobody killed it: {status}");
+            }
+            match seed.below(20) {
+                0..13 => {
+                    frozen.retain(|(cold, _)| *cold != place);
+                    world.fleet.kill(place).await?;
+                    world.fleet.start_in_time(place).await?;
+                    done.killed += 1;
+                }
+                // A stop in order, which must be no worse.
+                13 if frozen.iter().all(|(cold, _)| *cold != place) => {
+                    world.fleet.end(place).await?;
+                    world.fleet.start_in_time(place).await?;
+                    done.ended += 1;
+                }
+                14..18 => done.cut += cut(world, &mut seed).await?,
+                // At least one process stays awake.
+                _ if frozen.len() + 1 < self.processes
+                    && frozen.iter().all(|(cold, _)| *cold != place) =>
+                {
+                    let lease = world.settings.lease.as_millis() as u64;
+                    let cold = Duration::from_millis(seed.between(lease + 200, lease * 2));
+                    if world.fleet.signal(place, Signal::STOP)? {
+                        frozen.push((place, Instant::now() + cold));
+                        done.frozen += 1;
+                    }
+                }
+                _ => {}
+            }
+            rescued_in_time(world).await?;
+        }
+        for (place, _) in frozen {
+            world.fleet.signal(place, Signal::CONT)?;
+        }
+        Ok(done)
+    }
+}
+
+fn thaw(world: &World, frozen: &mut Vec<(usize, Instant)>, now: Instant) -> Result<()> {
+    for (place, until) in frozen.iter() {
+        if *until <= now {
+            world.fleet.signal(*place, Signal::CONT)?;
+        }
+    }
+    frozen.retain(|(_, until)| *until > now);
+    Ok(())
+}
+
+/// Cuts off up to three sessions of the processes; returns whether there was one.
+async fn cut(world: &World, seed: &mut Seed) -> Result<u32> {
+    let pids: Vec<i32> = sqlx::query_scalar(
+        "select pid from pg_stat_activity
+         where datname = current_database() and application_name = 'famulus' order by pid",
+    )
+    .fetch_all(&world.database.admin)
+    .await?;
+    for _ in 0..=seed.below(3) {
+        if let Some(pid) = seed.pick(&pids) {
+            sqlx::query("select pg_terminate_backend($1)")
+                .bind(pid)
+                .execute(&world.database.admin)
+                .await?;
+        }
+    }
+    Ok(u32::from(!pids.is_empty()))
+}
+
+/// No lease stands for long behind its end while somebody could take it over.
+async fn rescued_in_time(world: &World) -> Result<()> {
+    let lease = world.settings.lease.as_secs_f64();
+    let late: i64 = sqlx::query_scalar(
+        "select count(*) from queue_lane
+         where state = 'leased' and due_at < now() - $1 * interval '1 second'",
+    )
+    // All processes may have been starting at once.
+    .bind(lease * 2.0 + 8.0)
+    .fetch_one(&world.database.admin)
+    .await?;
+    ensure!(late == 0, "{late} leases ended long ago and nobody took them over");
+    Ok(())
+}

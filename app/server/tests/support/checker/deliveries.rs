@@ -1,0 +1,62 @@
+//! Every reply was delivered once by its id, in the order of the turns, as it stands in the
+//! transcript.
+
+use super::tables::{Outbound, Tables};
+use crate::support::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
+    let mut by_turn: BTreeMap<Uuid, Vec<&Outbound>> = BTreeMap::new();
+    for outbound in &tables.outbox {
+        by_turn.entry(outbound.turn).or_default().push(outbound);
+    }
+    for turn in tables.turns.values() {
+        let sent = by_turn.get(&turn.id).map_or(&[][..], Vec::as_slice);
+        let wanted = turn.is_complete() && turn.origin_channel.as_deref() == Some("http");
+        if turn.state != "failed" && sent.len() != usize::from(wanted) {
+            found.push(format!("turn {}: is {}, sent {} replies", turn.id, turn.state, sent.len()));
+        }
+        let text = tables.reply(turn.id);
+        for outbound in sent {
+            if wanted && outbound.markdown != text {
+                found
+                    .push(format!("turn {}: sent {:?}, says {text:?}", turn.id, outbound.markdown));
+            }
+        }
+    }
+
+    // The order in which each reply arrived first.
+    let mut arrived: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let mut ids: BTreeSet<String> = BTreeSet::new();
+    let by_id: BTreeMap<String, &Outbound> =
+        tables.outbox.iter().map(|outbound| (outbound.id.to_string(), outbound)).collect();
+    for delivery in world.receiver.received() {
+        let Some(outbound) = by_id.get(&delivery.id) else {
+            found.push(format!("delivery {}: is not in the outbox", delivery.id));
+            continue;
+        };
+        if outbound.markdown != delivery.markdown {
+            found.push(format!("delivery {}: arrived as {:?}", delivery.id, delivery.markdown));
+        }
+        if ids.insert(delivery.id)
+            && let Some(turn) = tables.turns.get(&outbound.turn)
+        {
+            arrived.entry(delivery.conversation).or_default().push(turn.ord);
+        }
+    }
+    for outbound in &tables.outbox {
+        let arrived = ids.contains(&outbound.id.to_string());
+        if outbound.state != "delivered" || !arrived {
+            found.push(format!(
+                "outbound {}: is {}, arrived: {arrived}",
+                outbound.id, outbound.state
+            ));
+        }
+    }
+    for (conversation, order) in arrived {
+        if !order.is_sorted() {
+            found.push(format!("conversation {conversation}: replies arrived in order {order:?}"));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The service at which tools count: an effect outside the product, whose log nobody can take back.
+
+use anyhow::Result;
+use famulus_lifecycle::{OnExit, Tasks};
+use std::{
+    collections::HashSet,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+/// One request, as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) tool: String,
+    /// The key of the call: (turn, step, call, item).
+    pub(crate) key: String,
+    pub(crate) number: u64,
+    pub(crate) at: usize,
+}
+
+#[derive(Clone)]
+pub(crate) struct Counter {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    holding: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Counted>,
+    keys: HashSet<String>,
+}
+
+impl Counter {
+    pub(crate) async fn start(tasks: &Tasks) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), holding: watch::Sender::new(false) });
+        let serving = Arc::clone(&shared);
+        tasks.spawn("counter", OnExit::Log, async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                while connections.try_join_next().is_some() {}
+                connections.spawn(serve(stream, Arc::clone(&serving)));
+            }
+        });
+        Ok(Self { address, shared })
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Counted> {
+        self.shared.lock().requests.clone()
+    }
+
+    /// While it holds, the first request of every key is counted, but not answered.
+    pub(crate) fn hold(&self, hold: bool) {
+        self.shared.holding.send_replace(hold);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let (reading, mut writing) = stream.into_split();
+    let mut line = String::new();
+    if BufReader::new(reading).read_line(&mut line).await.is_err() {
+        return;
+    }
+    // A line that was cut off was not sent whole, and is not counted.
+    let Some(counted) = line.strip_suffix('\n').and_then(parse) else { return };
+    let is_first = {
+        let mut state = shared.lock();
+        let is_first = state.keys.insert(counted.key.clone());
+        state.requests.push(counted);
+        is_first
+    };
+    if is_first {
+        let mut holding = shared.holding.subscribe();
+        if holding.wait_for(|hold| !hold).await.is_err() {
+            return;
+        }
+    }
+    // A caller that died meanwhile hears nothing.
+    let _gone = writing.write_all(b"counted\n").await;
+}
+
+fn parse(line: &str) -> Option<Counted> {
+    let mut words = line.split(' ');
+    Some(Counted {
+        tool: words.next()?.to_owned(),
+        key: words.next()?.to_owned(),
+        number: words.next()?.parse().ok()?,
+        at: words.next()?.parse().ok()?,
+    })
+}

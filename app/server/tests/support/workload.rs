@@ -1,0 +1,242 @@
+//! What is asked of the assistant while things die, and the log of it.
+
+use crate::support::{
+    client::{Ack, Client, Meeting},
+    script::{Script, Word},
+    seed::Seed,
+    streams,
+    viewer::Viewer,
+    world::World,
+};
+use anyhow::{Result, ensure};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// How often a client looks whether something has happened.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// A message that was acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) number: u64,
+    pub(crate) key: String,
+    pub(crate) conversation: Uuid,
+    pub(crate) script: Script,
+    pub(crate) meeting: Meeting,
+    pub(crate) ack: Ack,
+}
+
+/// A schedule that was made: its script runs once, when it is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduled {
+    pub(crate) number: u64,
+    pub(crate) note: String,
+    pub(crate) script: Script,
+}
+
+/// Everything that the outside knows of a run.
+#[derive(Default)]
+pub(crate) struct Log {
+    inner: Mutex<Inner>,
+    numbers: AtomicU64,
+}
+
+#[derive(Clone, Default)]
+struct Inner {
+    sent: Vec<Sent>,
+    scheduled: Vec<Scheduled>,
+    /// Conversations in which somebody asked to stop.
+    stopped: BTreeSet<Uuid>,
+}
+
+impl Log {
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.lock().sent.clone()
+    }
+
+    pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
+        self.lock().scheduled.clone()
+    }
+
+    pub(crate) fn stopped(&self) -> BTreeSet<Uuid> {
+        self.lock().stopped.clone()
+    }
+
+    /// What the owner answers to a question of this message; `None` before it is acknowledged.
+    fn answer(&self, number: u64) -> Option<bool> {
+        let inner = self.lock();
+        inner.sent.iter().find(|sent| sent.number == number).map(|sent| !sent.script.denied)
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who talks to the assistant and keeps the log.
+#[derive(Clone)]
+pub(crate) struct Person {
+    pub(crate) client: Client,
+    pub(crate) log: Arc<Log>,
+}
+
+impl Person {
+    /// Sends a message, and now and then repeats it: a repeat must change nothing.
+    pub(crate) async fn say(
+        &self,
+        conversation: Uuid,
+        script: Script,
+        meeting: Meeting,
+    ) -> Result<Sent> {
+        let sent = self.say_once(conversation, script, meeting).await?;
+        if sent.number.is_multiple_of(3) {
+            self.repeat(&sent).await?;
+        }
+        Ok(sent)
+    }
+
+    /// Sends a message until it is acknowledged.
+    pub(crate) async fn say_once(
+        &self,
+        conversation: Uuid,
+        script: Script,
+        meeting: Meeting,
+    ) -> Result<Sent> {
+        let number = self.log.number();
+        let key = format!("key-{number}");
+        let text = script.text(number);
+        let ack = self.client.say(conversation, &key, &text, meeting).await?;
+        let sent = Sent { number, key, conversation, script, meeting, ack };
+        self.log.lock().sent.push(sent.clone());
+        Ok(sent)
+    }
+
+    /// Sends an acknowledged message again.
+    pub(crate) async fn repeat(&self, sent: &Sent) -> Result<()> {
+        let text = sent.script.text(sent.number);
+        let again = self.client.say(sent.conversation, &sent.key, &text, sent.meeting).await?;
+        let wanted = Ack { disposition: "duplicate".to_owned(), ..sent.ack.clone() };
+        ensure!(again == wanted, "the repeat of {sent:?} was answered with {again:?}");
+        Ok(())
+    }
+
+    pub(crate) async fn schedule(&self, conversation: Uuid, script: Script) -> Result<()> {
+        let number = self.log.number();
+        let note = script.text(number);
+        self.client.schedule(conversation, &note).await?;
+        self.log.lock().scheduled.push(Scheduled { number, note, script });
+        Ok(())
+    }
+
+    /// Stops what runs in a conversation.
+    pub(crate) async fn stop(&self, conversation: Uuid) -> Result<()> {
+        self.log.lock().stopped.insert(conversation);
+        self.client.stop(conversation).await
+    }
+
+    pub(crate) async fn until_ended(&self, sent: &Sent) -> Result<()> {
+        loop {
+            match self.client.state_of(sent.ack.turn).await?.as_str() {
+                "complete" | "failed" | "cancelled" => return Ok(()),
+                _ => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Answers every question until told to end.
+    pub(crate) async fn answer(self, end: CancellationToken) -> Result<()> {
+        while !end.is_cancelled() {
+            for (question, summary) in self.client.questions().await? {
+                if let Some(yes) = number_in(&summary).and_then(|number| self.log.answer(number)) {
+                    self.client.decide(question, yes).await?;
+                }
+            }
+            sleep(LOOK * 2).await;
+        }
+        Ok(())
+    }
+}
+
+/// The message's number in a question such as `count 17 at 0`.
+fn number_in(summary: &str) -> Option<u64> {
+    summary.strip_prefix("count ")?.split(' ').next()?.parse().ok()
+}
+
+/// Whatever may be asked, again and again, until told to end; somebody watches all of it.
+pub(crate) async fn chatter(
+    world: &World,
+    person: Person,
+    mut seed: Seed,
+    end: CancellationToken,
+) -> Result<()> {
+    while !end.is_cancelled() {
+        let conversation = person.client.converse().await?;
+        let viewer = Viewer::new(person.client.clone(), Arc::clone(&world.fleet), conversation);
+        let said = CancellationToken::new();
+        let talking = async {
+            talk(&person, conversation, &mut seed, &end).await?;
+            said.cancel();
+            Ok(())
+        };
+        tokio::try_join!(talking, streams::watch(world, viewer, said.clone()))?;
+    }
+    Ok(())
+}
+
+/// A prompt holds the conversation: with more messages a run would measure the prompt.
+const MESSAGES: u32 = 40;
+
+async fn talk(
+    person: &Person,
+    conversation: Uuid,
+    seed: &mut Seed,
+    end: &CancellationToken,
+) -> Result<()> {
+    for _ in 0..MESSAGES {
+        if end.is_cancelled() {
+            return Ok(());
+        }
+        let meeting = if seed.percent(25) { Meeting::Steer } else { Meeting::Queue };
+        let sent = person.say(conversation, random_script(seed), meeting).await?;
+        match seed.below(20) {
+            0 => {
+                sleep(Duration::from_millis(seed.between(0, 300))).await;
+                person.stop(conversation).await?;
+            }
+            1 => person.schedule(conversation, Script::new(&[&[Word::A]])).await?,
+            // The next one waits behind it, or joins it.
+            2..8 => {}
+            _ => person.until_ended(&sent).await?,
+        }
+    }
+    Ok(())
+}
+
+fn random_script(seed: &mut Seed) -> Script {
+    const WORDS: [Word; 7] = [Word::A, Word::A, Word::B, Word::B, Word::Note, Word::Note, Word::C];
+    let mut script = Script::default();
+    for _ in 0..seed.below(3) {
+        let mut step = Vec::new();
+        for _ in 0..=seed.below(2) {
+            step.extend(seed.pick(&WORDS).copied());
+        }
+        script.steps.push(step);
+    }
+    script.long = seed.percent(10);
+    script.cut = seed.percent(5);
+    script.denied = seed.percent(40);
+    script
+}

@@ -1,0 +1,161 @@
+//! One run: a database, a fleet on it, a counter, a receiver, and everybody's logs.
+
+use crate::support::{
+    checker::{self, Faults},
+    client::Client,
+    counter::Counter,
+    database::Database,
+    deliveries::Receiver,
+    fleet::Fleet,
+    workload::{Log, Person},
+};
+use anyhow::{Result, bail, ensure};
+use famulus_lifecycle::Tasks;
+use futures::FutureExt;
+use std::{fs, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+/// Violations that a failure lists: one fault often breaks many.
+const SHOWN: usize = 40;
+
+/// How a run is set up.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// A superuser's URL of the server.
+    pub(crate) server: String,
+    pub(crate) lease: Duration,
+    /// Before each piece of what the model says.
+    pub(crate) pace: Duration,
+    /// Deaths in a row after which a turn is buried.
+    pub(crate) max_attempts: u32,
+    /// The safety that is taken out.
+    pub(crate) sabotage: Option<&'static str>,
+}
+
+impl Settings {
+    pub(crate) fn new(server: impl Into<String>) -> Self {
+        Self {
+            server: server.into(),
+            lease: Duration::from_secs(1),
+            pace: Duration::from_millis(5),
+            max_attempts: 5,
+            sabotage: None,
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) database: Database,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) counter: Counter,
+    pub(crate) receiver: Receiver,
+    pub(crate) log: Arc<Log>,
+    pub(crate) settings: Settings,
+    folder: TempDir,
+    tasks: Tasks,
+}
+
+impl World {
+    /// Sets a world up, runs in it, and takes it down however the run ends. An error comes with the
+    /// ends of the processes' logs.
+    pub(crate) async fn run<T>(
+        settings: Settings,
+        run: impl AsyncFnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let world = Self::open(settings).await?;
+        let outcome = AssertUnwindSafe(run(&world)).catch_unwind().await;
+        world.counter.hold(false);
+        for place in world.fleet.taken() {
+            world.fleet.kill(place).await?;
+        }
+        world.tasks.shutdown();
+        let _stragglers = world.tasks.drain(Duration::from_millis(200)).await;
+        world.database.remove().await?;
+        match outcome {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => bail!("{error:#}\n{}", world.fleet.logs()),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    async fn open(settings: Settings) -> Result<Self> {
+        let tasks = Tasks::new();
+        let folder = tempfile::tempdir()?;
+        let counter = Counter::start(&tasks).await?;
+        let receiver = Receiver::start(&tasks).await?;
+        let database = Database::create(&settings.server).await?;
+        let token = folder.path().join("token");
+        let arguments = [
+            ("--database", database.url.clone()),
+            ("--token-file", token.display().to_string()),
+            ("--counter", counter.address.to_string()),
+            ("--webhook", receiver.url.clone()),
+            ("--lease-ms", settings.lease.as_millis().to_string()),
+            ("--pace-ms", settings.pace.as_millis().to_string()),
+            ("--max-attempts", settings.max_attempts.to_string()),
+        ];
+        let arguments =
+            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        let variables = settings.sabotage.map(|safety| ("FAMULUS_SABOTAGE", safety.to_owned()));
+        let logs = folder.path().to_owned();
+        let fleet = Fleet::new(arguments, variables.into_iter().collect(), logs);
+        Ok(Self {
+            database,
+            fleet: Arc::new(fleet),
+            counter,
+            receiver,
+            log: Arc::default(),
+            settings,
+            folder,
+            tasks,
+        })
+    }
+
+    /// Somebody with the owner's token, which the first process has made.
+    pub(crate) fn person(&self) -> Result<Person> {
+        let token = fs::read_to_string(self.folder.path().join("token"))?;
+        let client = Client::new(Arc::clone(&self.fleet), token.trim().to_owned())?;
+        Ok(Person { client, log: Arc::clone(&self.log) })
+    }
+
+    /// Waits until nothing is left to do.
+    pub(crate) async fn settle(&self, patience: Duration) -> Result<()> {
+        const OPEN: &str = "select concat_ws(', ',
+            (select count(*) || ' turns' from turn
+             where state in ('queued', 'running', 'waiting') having count(*) > 0),
+            (select count(*) || ' deliveries' from outbox
+             where state in ('pending', 'sending') having count(*) > 0),
+            (select count(*) || ' schedules' from schedule
+             where enabled and next_due is not null having count(*) > 0),
+            (select count(*) || ' jobs' from queue_job where not dead having count(*) > 0))";
+        let begun = Instant::now();
+        loop {
+            let open: Result<String, _> =
+                sqlx::query_scalar(OPEN).fetch_one(&self.database.admin).await;
+            match open {
+                Ok(open) if open.is_empty() => return Ok(()),
+                // Postgres may be what was killed.
+                Ok(_) | Err(_) if begun.elapsed() < patience => {
+                    sleep(Duration::from_millis(30)).await;
+                }
+                Ok(open) => bail!("after {patience:?} there are still open: {open}"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What is wrong with the settled world; empty when nothing is.
+    pub(crate) async fn violations(&self, faults: Faults) -> Result<Vec<String>> {
+        checker::check(self, faults).await
+    }
+
+    /// Fails unless everything is as it must be.
+    pub(crate) async fn check(&self, faults: Faults) -> Result<()> {
+        let violations = self.violations(faults).await?;
+        let shown: Vec<&str> = violations.iter().take(SHOWN).map(String::as_str).collect();
+        let count = violations.len();
+        ensure!(violations.is_empty(), "{count} violations:\n  {}", shown.join("\n  "));
+        Ok(())
+    }
+}
