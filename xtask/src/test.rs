@@ -31,7 +31,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let mut report = Report::new();
     programs::ensure(shell).await?;
     if filter.is_none() && !quick {
-        shell.run(cargo(["fmt", "--all", "--check"])).await?;
+        check::format(shell).await?;
         tidy::run()?;
         report.done("format and tidiness");
     }
@@ -61,6 +61,14 @@ async fn with_database(
     integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
     shell.run(integration).await?;
     report.done("integration tests with Postgres");
+    let mut crashes = cargo(["test", "-p", "famulus-server", "--features", "harness"]);
+    crashes.args(["--no-fail-fast", "--test", "crash", "--test", "release_is_clean"]);
+    if let Some(filter) = filter {
+        crashes.args(["--", filter]);
+    }
+    crashes.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
+    shell.run(crashes).await?;
+    report.done("crash harness");
     if filter.is_none() {
         shell.run(cargo(["test", "--workspace", "--doc"])).await?;
         report.done("examples in the documentation");

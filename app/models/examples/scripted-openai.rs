@@ -40,7 +40,10 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     arguments.first.into_iter().for_each(|day| server.push(day));
     server.otherwise(arguments.day);
-    let key = arguments.key.map(|key| format!("api_key = \"{key}\"\n")).unwrap_or_default();
+    let key = arguments
+        .key
+        .map(|_| "api_key = { env = \"SCRIPTED_KEY\" }  # export SCRIPTED_KEY with that key\n")
+        .unwrap_or_default();
     writeln!(
         std::io::stdout(),
         "[model]\nbase_url = \"{}\"\nname = \"demo-over-the-wire\"\n{key}\n# listening; Ctrl-C ends it",

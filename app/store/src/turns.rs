@@ -2,7 +2,7 @@
 //!
 //! Every write proves the lease in its own transaction, and holds the conversation's row where it
 //! must be ordered with what arrives. Locks are taken in one order everywhere, so that no two
-//! transactions wait for each other: conversation, turn, approval, lane. Commits wait for the disk
+//! transactions wait for each other: the conversation before everything else. Commits wait for the disk
 //! before the effect that they
 //! announce; taking a turn up does not, because nothing relies on it that the next commit does not
 //! also make durable.
@@ -106,6 +106,9 @@ impl TurnLog for Store {
 
     async fn mark_sent(&self, fence: &Fence, call: &RecordedCall) -> Result<bool, StoreError> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        if call.approval.is_some() {
+            approvals::lock_conversation(&mut tx, fence.lane).await?;
+        }
         if call.approval.is_some() && !approvals::consume(&mut tx, call).await? {
             return Ok(false);
         }
@@ -179,6 +182,7 @@ impl TurnLog for Store {
         supersede: bool,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        approvals::lock_conversation(&mut tx, fence.lane).await?;
         approvals::close_open(&mut tx, turn, now, supersede).await?;
         lane::guard(&mut tx, Class::Turn, fence, Progress::None).await.map_err(Error::from)?;
         Ok(tx.commit().await.map_err(Error::on("close approvals"))?)
@@ -228,6 +232,8 @@ impl Store {
             select t.id, t.conversation_id, t.person_id, t.depth, t.ord, t.state, t.steps,
                    t.input_tokens, t.output_tokens, t.began_by, t.origin, t.shown_fence,
                    t.shown_number, t.cancel_requested_at is not null as "cancel!",
+                   -- As it was before this statement: whether anybody ever took it up.
+                   t.started_at is null as "fresh!",
                    c.title is null as "untitled!",
                    p.id as actor, p.name as actor_name, p.role as actor_role,
                    p.time_zone, p.language,
@@ -246,7 +252,7 @@ impl Store {
         .map_err(Error::on("take the turn up"))?;
         let conversation = ConversationId(row.conversation_id);
         let history = history::window(&mut tx, conversation, row.ord).await?;
-        let fresh = row.state == "queued";
+        let fresh = row.fresh;
         let calls = if fresh { Vec::new() } else { calls::of_turn(&mut tx, turn).await? };
         if !fresh {
             // What the owner wrote while nobody worked is in the history above.

@@ -1,9 +1,5 @@
 //! The built-in tools, one file each, and the list of them.
 
-mod get_time;
-mod manage_knowledge;
-mod manage_schedules;
-
 use crate::tool::Tool;
 use famulus_core::Clock;
 use famulus_core::knowledge::KnowledgeStore;
@@ -18,11 +14,20 @@ pub struct Ports {
     pub schedules: Arc<dyn ScheduleStore>,
 }
 
-/// Every built-in tool, in the order in which models see them. A new tool is a new line here.
-pub(crate) fn all(ports: &Ports) -> Vec<Arc<dyn Tool>> {
-    vec![
-        Arc::new(get_time::GetTime::new(ports)),
-        Arc::new(manage_knowledge::ManageKnowledge::new(ports)),
-        Arc::new(manage_schedules::ManageSchedules::new(ports)),
-    ]
+macro_rules! builtin {
+    ($($file:ident::$tool:ident),+ $(,)?) => {
+        $(mod $file;)+
+
+        /// Every built-in tool, in the order in which models see them.
+        pub(crate) fn all(ports: &Ports) -> Vec<Arc<dyn Tool>> {
+            vec![$(Arc::new($file::$tool::new(ports))),+]
+        }
+    };
+}
+
+// The list: a new tool is a new file in `builtin/` and a new line here.
+builtin! {
+    get_time::GetTime,
+    manage_knowledge::ManageKnowledge,
+    manage_schedules::ManageSchedules,
 }

@@ -78,10 +78,13 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     .await?;
     ensure!(effects == dumped.len() as i64, "of {} messages {effects} are there", dumped.len());
     let report = |all: Vec<Duration>| anyhow::Ok(Latencies::of(all)?.report());
+    let (before, behind) = (report(before)?, report(behind)?);
+    let p99 = |report: &Value| report["p99_ms"].as_f64().unwrap_or(f64::NAN);
     let result = json!({
-        "before": report(before)?,
+        "rise_ms": p99(&behind) - p99(&before),
+        "before": before,
         "while_dumping": report(during)?,
-        "behind_the_backlog": report(behind)?,
+        "behind_the_backlog": behind,
         "backlog": backlog,
         "dump_seconds": took.as_secs_f64(),
     });

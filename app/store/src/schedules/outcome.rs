@@ -6,12 +6,15 @@ use crate::{
     db::{Scope, persons},
     ending,
     error::Error,
+    history,
     sweep::NOWHERE,
 };
 use famulus_core::{
-    ids::{PersonId, ScheduleId, TurnId},
+    ids::{MessageId, PersonId, ScheduleId, TurnId},
     inbound::Address,
+    message::{MessageRole, Part},
     schedule::FAILURES_UNTIL_DISABLED,
+    turn::NewMessage,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -38,6 +41,13 @@ pub(crate) async fn outcome(
     let Some(off) = off else { return Ok(false) };
     tracing::warn!(schedule.id = %schedule, "a schedule failed too often and is switched off");
     let origin = off.origin.filter(|to| to.channel != NOWHERE);
+    if let Some(turn) = off.turn {
+        // In the conversation too: a channel without delivery has no other place for it.
+        let (place, seq) = history::place(conn, turn).await?;
+        let parts = vec![Part::system_text(off.notice.clone())];
+        let notice = NewMessage { id: MessageId::new(), parts, blocks: None };
+        history::append(conn, place, seq, MessageRole::Assistant, notice, None).await?;
+    }
     if let (Some(to), Some(turn)) = (origin, off.turn) {
         ending::send(conn, off.host, off.conversation, turn, &to, &off.notice).await?;
     }

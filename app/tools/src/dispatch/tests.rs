@@ -87,11 +87,9 @@ async fn a_call_always_ends_in_an_output() {
         reads.call("echoes", json!({"a": 1, "b": null})).await,
         ToolOutput::Json(r#"{"a":1}"#.into())
     );
-    assert_eq!(
-        reads.error("nowhere", json!({})).await,
-        "there is no tool `nowhere`; the tools are: get_time, manage_knowledge, \
-         manage_schedules, panics, hangs, floods, loses, echoes"
-    );
+    let error = reads.error("nowhere", json!({})).await;
+    assert!(error.starts_with("there is no tool `nowhere`; the tools are: get_time,"), "{error}");
+    assert!(error.ends_with(", panics, hangs, floods, loses, echoes"), "{error}");
     reads.context.grants = Grants::default();
     assert_eq!(
         reads.error("echoes", json!({})).await,
