@@ -173,6 +173,8 @@ mod tests {
                 super::super::Takes::Live => "live",
                 super::super::Takes::Restart => "restart",
             };
+            // A reference stands on the line of the secret that it names.
+            let path = path.trim_end_matches(".env").trim_end_matches(".file");
             let name = path.rsplit('.').next().unwrap();
             let line = example
                 .lines()
