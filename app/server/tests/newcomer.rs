@@ -178,7 +178,7 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     let second = famulus(&place.data()).arg("up").output().unwrap();
     assert!(!second.status.success());
     let error = said(&second);
-    assert!(error.contains("data") && error.to_lowercase().contains("already"), "{error}");
+    assert!(error.contains("another famulus") && error.contains("data directory"), "{error}");
 
     let (status, problem) = up
         .post(
