@@ -57,7 +57,9 @@ async fn with_database(
     filter: Option<&str>,
     report: &mut Report,
 ) -> Result<()> {
-    let mut integration = tests(&["--test", "*"], filter);
+    // The unit tests run again with them, in seconds: `--test '*'` would also demand the targets
+    // that need the harness.
+    let mut integration = tests(&["--tests"], filter);
     integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
     shell.run(integration).await?;
     report.done("integration tests with Postgres");
