@@ -28,6 +28,8 @@ struct Following {
     shown: Shown,
     fences: BTreeSet<i64>,
     last: (i64, i64),
+    /// When the latest event of all earlier tokens was written, and of this one.
+    earlier: i64,
     latest: i64,
     complete: Option<Value>,
 }
@@ -73,6 +75,7 @@ impl Following {
             shown: Shown::default(),
             fences: BTreeSet::new(),
             last: (0, 0),
+            earlier: 0,
             latest: 0,
             complete: None,
         }
@@ -92,10 +95,15 @@ impl Following {
                 row.fence, row.number
             ));
         }
-        if row.created_at < self.latest {
+        if self.last.0 != row.fence {
+            self.earlier = self.latest;
+        }
+        if row.created_at < self.earlier {
             found.push(format!(
-                "turn {turn}: event {}-{} was written before one of an earlier worker",
-                row.fence, row.number
+                "turn {turn}: event {}-{} was written {} us before one of an earlier worker",
+                row.fence,
+                row.number,
+                self.earlier - row.created_at
             ));
         }
         if self.complete.is_some() {
