@@ -20,6 +20,11 @@ static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 /// The role that the app works under: no superuser, no way around row-level security.
 const APP_ROLE: &str = "famulus_app";
 
+/// A process that froze inside a transaction holds its locks no longer than this.
+const FROZEN: &str = "15s";
+/// Closing waits this long for sessions that still work.
+const CLOSING: Duration = Duration::from_secs(5);
+
 /// How the store is opened.
 #[derive(Clone, Debug)]
 pub struct Connect {
@@ -129,10 +134,16 @@ impl Store {
             .map_err(Error::on("answer"))
     }
 
-    /// Closes all sessions, after what runs on them has ended.
+    /// Closes all sessions, after what runs on them has ended, or after a few seconds: Postgres
+    /// rolls back what was not committed.
     pub async fn close(&self) {
-        self.durable.close().await;
-        self.relaxed.close().await;
+        let closed = async {
+            self.durable.close().await;
+            self.relaxed.close().await;
+        };
+        if tokio::time::timeout(CLOSING, closed).await.is_err() {
+            tracing::warn!("some database sessions were still at work and are cut");
+        }
     }
 
     /// Begins a durable transaction that sees only the scope's rows.
@@ -182,7 +193,10 @@ fn pool(
     role: Role,
     sync_commit: &'static str,
 ) -> PgPool {
-    let options = options.clone().options([("synchronous_commit", sync_commit)]);
+    let options = options.clone().options([
+        ("synchronous_commit", sync_commit),
+        ("idle_in_transaction_session_timeout", FROZEN),
+    ]);
     PgPoolOptions::new()
         .max_connections(sessions)
         .min_connections(0)
