@@ -2,7 +2,7 @@
 
 use famulus_core::{
     Clock,
-    event::{DeltaKind, Envelope, Event, EventId, EventLog, VERSION, Viewers},
+    event::{Appended, DeltaKind, Envelope, Event, EventId, EventLog, VERSION, Viewers},
     ids::{ConversationId, TurnId},
     tool::StoreError,
     turn::Fence,
@@ -24,7 +24,8 @@ pub(crate) struct Stream {
     /// Events that no durable commit covers yet; the first `stored` of them are in the table.
     open: Vec<Arc<Envelope>>,
     stored: usize,
-    generation: Option<u64>,
+    /// The database session that stored them.
+    session: Option<u64>,
 }
 
 impl Stream {
@@ -46,7 +47,7 @@ impl Stream {
             number: 0,
             open: Vec::new(),
             stored: 0,
-            generation: None,
+            session: None,
         }
     }
 
@@ -105,19 +106,23 @@ impl Stream {
     }
 
     /// Stores what waits. After an error everything is kept, and stored by a later call.
+    ///
+    /// Viewers of this process keep it in memory until a durable step: what a relaxed commit stored
+    /// may be gone again after a crash of Postgres.
     pub(crate) async fn store(&mut self) -> Result<(), StoreError> {
-        if !self.is_dirty() {
-            return Ok(());
+        while self.is_dirty() {
+            let news = self.open[self.stored..].to_vec();
+            match self.log.append(self.fence.person, news, self.session).await? {
+                Appended::Stored(session) => {
+                    self.session = Some(session);
+                    self.stored = self.open.len();
+                }
+                Appended::NewSession(session) => {
+                    self.session = Some(session);
+                    self.stored = 0;
+                }
+            }
         }
-        let mut generation =
-            self.log.append(self.fence.person, self.open[self.stored..].to_vec()).await?;
-        if self.generation.is_some_and(|known| known != generation) && self.stored > 0 {
-            // The session was lost, and with it perhaps what it had stored.
-            generation = self.log.append(self.fence.person, self.open.clone()).await?;
-        }
-        self.generation = Some(generation);
-        self.stored = self.open.len();
-        self.viewers.stored(self.conversation, self.last());
         Ok(())
     }
 }

@@ -139,10 +139,24 @@ pub trait Viewers: Send + Sync + 'static {
 pub trait EventLog: Send + Sync + 'static {
     /// Stores events without waiting for the disk. Storing one twice is storing it once.
     ///
-    /// Returns the generation of the database session: when it changes between two calls, what
-    /// was stored before may be gone, and the caller stores it again.
-    async fn append(&self, person: PersonId, events: Vec<Arc<Envelope>>)
-    -> Result<u64, StoreError>;
+    /// `session` is what the caller's last append answered. When the database session is another
+    /// one by now, what the caller stored before may be gone: nothing is stored, so that no later
+    /// event stands in the table before an earlier one, and the caller stores all of it again.
+    async fn append(
+        &self,
+        person: PersonId,
+        events: Vec<Arc<Envelope>>,
+        session: Option<u64>,
+    ) -> Result<Appended, StoreError>;
+}
+
+/// What came of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// Stored by this session.
+    Stored(u64),
+    /// Not stored: this is another session.
+    NewSession(u64),
 }
 
 #[cfg(test)]

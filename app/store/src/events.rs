@@ -12,7 +12,7 @@ use crate::{
 use async_trait::async_trait;
 use famulus_core::{
     crash,
-    event::{Envelope, Event, EventId, EventLog},
+    event::{Appended, Envelope, Event, EventId, EventLog},
     ids::{ConversationId, PersonId, TurnId},
     tool::StoreError,
 };
@@ -32,7 +32,15 @@ const WAITING: usize = 1024;
 struct Append {
     person: PersonId,
     events: Vec<Arc<Envelope>>,
-    stored: oneshot::Sender<Result<u64, Arc<Error>>>,
+    session: Option<u64>,
+    stored: oneshot::Sender<Result<Appended, Arc<Error>>>,
+}
+
+impl Append {
+    /// Whether what its turn stored before was stored by this session.
+    fn knows(&self, session: u64) -> bool {
+        self.session.is_none_or(|known| known == session)
+    }
 }
 
 #[derive(Clone)]
@@ -59,17 +67,22 @@ impl EventLog for Store {
         &self,
         person: PersonId,
         events: Vec<Arc<Envelope>>,
-    ) -> Result<u64, StoreError> {
+        session: Option<u64>,
+    ) -> Result<Appended, StoreError> {
         let gone = || StoreError::Unavailable("the event writer has stopped".into());
         let (stored, told) = oneshot::channel();
         crash::before("event.append");
-        self.events.queue.send(Append { person, events, stored }).await.map_err(|_| gone())?;
-        let generation = told
+        self.events
+            .queue
+            .send(Append { person, events, session, stored })
+            .await
+            .map_err(|_| gone())?;
+        let appended = told
             .await
             .map_err(|_| gone())?
             .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
         crash::after("event.append");
-        Ok(generation)
+        Ok(appended)
     }
 }
 
@@ -99,6 +112,7 @@ async fn run(
             return;
         }
         let result = session.store(&gathered).await.map_err(Arc::new);
+        let generation = session.generation;
         if result.is_ok() {
             hints.announce(Topic::Event);
         } else {
@@ -106,13 +120,20 @@ async fn run(
         }
         for append in gathered {
             // A turn that was cancelled meanwhile no longer waits.
-            let _gone = append.stored.send(result.clone());
+            let outcome = result.clone().map(|()| {
+                if append.knows(generation) {
+                    Appended::Stored(generation)
+                } else {
+                    Appended::NewSession(generation)
+                }
+            });
+            let _gone = append.stored.send(outcome);
         }
     }
 }
 
 impl Session {
-    async fn store(&mut self, appends: &[Append]) -> Result<u64, Error> {
+    async fn store(&mut self, appends: &[Append]) -> Result<(), Error> {
         if self.conn.is_none() {
             let options = self.options.clone().options([("synchronous_commit", "off")]);
             let mut conn =
@@ -121,21 +142,26 @@ impl Session {
             self.conn = Some(conn);
             self.generation += 1;
         }
-        let Some(conn) = self.conn.as_mut() else { return Ok(self.generation) };
-        let people: Vec<PersonId> = appends.iter().map(|append| append.person).collect();
+        let Some(conn) = self.conn.as_mut() else { return Ok(()) };
+        let generation = self.generation;
+        let current: Vec<&Append> =
+            appends.iter().filter(|append| append.knows(generation)).collect();
+        if current.is_empty() {
+            return Ok(());
+        }
+        let people: Vec<PersonId> = current.iter().map(|append| append.person).collect();
         let statement =
             format!("begin; set local famulus.persons = '{}'", persons(Scope::Persons(&people)));
         let mut tx = conn
             .begin_with(AssertSqlSafe(statement))
             .await
             .map_err(Error::on("begin a transaction"))?;
-        let events: Vec<(PersonId, Arc<Envelope>)> = appends
+        let events: Vec<(PersonId, Arc<Envelope>)> = current
             .iter()
             .flat_map(|append| append.events.iter().map(|event| (append.person, Arc::clone(event))))
             .collect();
         insert(&mut tx, &events).await?;
-        tx.commit().await.map_err(Error::on("store events"))?;
-        Ok(self.generation)
+        tx.commit().await.map_err(Error::on("store events"))
     }
 }
 
