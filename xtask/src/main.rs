@@ -9,6 +9,7 @@
     reason = "a command line tool talks to its terminal"
 )]
 
+mod bench;
 mod check;
 mod db;
 mod deny;
@@ -52,6 +53,8 @@ enum Task {
     Deny(deny::Args),
     /// Regenerate the offline query data, or check that they are fresh
     Sqlx(sqlx::Args),
+    /// Measure, beside the floors and a peer, and write the table of docs/PERFORMANCE.md
+    Bench(bench::Args),
     /// Start a migrated Postgres for development until Ctrl-C
     Db(db::Args),
     /// Fetch the Postgres that famulus runs where the machine has none
@@ -81,6 +84,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Task::Tidy => tidy::run()?,
             Task::Deny(args) => deny::run(&mut shell, args).await?,
             Task::Sqlx(args) => sqlx::run(&mut shell, args).await?,
+            Task::Bench(args) => bench::run(&mut shell, args).await?,
             Task::Db(args) => db::run(&mut shell, args).await?,
             Task::Postgres => {
                 let tree = tree::obtain(&mut shell).await?;

@@ -48,7 +48,6 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     proof::nothing_lost_or_doubled(&world.bench, &talked).await?;
     // Settled in the statistics, and the vacuum that it called for is over.
     sqlx::raw_sql("vacuum analyze").execute(&world.bench).await?;
-    world.bench.close().await;
     tokio::time::sleep(REPORTED).await;
 
     let asked = transactions(&request.url, Duration::from_secs(request.seconds)).await?;

@@ -1,0 +1,140 @@
+//! The table in `docs/PERFORMANCE.md`, between its markers.
+//!
+//! A row keeps what an earlier benchmark measured until it is measured again; a quick run does not
+//! replace the figures of a full one.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::root;
+
+use super::figures::Row;
+
+const FILE: &str = "docs/PERFORMANCE.md";
+const TABLE: Markers = Markers { name: "figures" };
+const MACHINE: Markers = Markers { name: "machine" };
+
+const HEAD: [&str; 9] =
+    ["", "what", "figure", "× floor", "× peer", "wanted", "verdict", "measured", "again by"];
+
+/// How a cell says that its figure comes from a quick run.
+const QUICK: &str = "quick";
+
+/// The table as Markdown, without what was not measured.
+pub(super) fn render(rows: &[Row]) -> String {
+    lines(rows.iter().filter_map(line))
+}
+
+/// Puts the rows into the file, and beside them the machine that they were measured on.
+pub(super) fn write(rows: &[Row], machine: &[String], quick: bool) -> Result<()> {
+    let path = root().join(FILE);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {FILE}"))?;
+    let text = merge(&text, rows)?;
+    // A quick run on a busy machine says nothing about the one that the figures are from.
+    let text = if quick {
+        text
+    } else {
+        let facts: Vec<String> = machine.iter().map(|fact| format!("- {fact}")).collect();
+        MACHINE.replace(&text, &facts.join("\n"))?
+    };
+    fs::write(&path, text).with_context(|| format!("cannot write {FILE}"))
+}
+
+fn merge(text: &str, rows: &[Row]) -> Result<String> {
+    let old = TABLE.inside(text)?;
+    let kept = |row: &Row| {
+        let begins = format!("| {} | {} |", row.id, row.what);
+        old.lines().find(|line| line.starts_with(&begins)).map(str::to_owned)
+    };
+    let merged = rows.iter().map(|row| match (line(row), kept(row)) {
+        (Some(new), Some(old)) if is_quick(&new) && !is_quick(&old) && !is_empty(&old) => old,
+        (Some(new), _) => new,
+        (None, Some(old)) => old,
+        (None, None) => format!("| {} | {} | not measured | | | | | | |", row.id, row.what),
+    });
+    TABLE.replace(text, &lines(merged))
+}
+
+fn is_quick(line: &str) -> bool {
+    line.contains(&format!(", {QUICK} |"))
+}
+
+fn is_empty(line: &str) -> bool {
+    line.contains("| not measured |")
+}
+
+fn line(row: &Row) -> Option<String> {
+    let cells = row.cells.as_ref()?;
+    Some(format!("| {} | {} | {} |", row.id, row.what, cells.join(" | ")))
+}
+
+fn lines(rows: impl Iterator<Item = String>) -> String {
+    let head = format!("| {} |", HEAD.join(" | "));
+    let rule = format!("|{}", "---|".repeat(HEAD.len()));
+    [head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// A pair of comments in the file.
+struct Markers {
+    name: &'static str,
+}
+
+impl Markers {
+    fn place(&self, text: &str) -> Result<(usize, usize)> {
+        let (begin, end) =
+            (format!("<!-- {} -->\n", self.name), format!("\n<!-- /{} -->", self.name));
+        let from = text.find(&begin).map(|place| place + begin.len());
+        let place = from.and_then(|from| Some((from, from - 1 + text[from - 1..].find(&end)?)));
+        place.with_context(|| format!("{FILE} lacks the comments {begin}and{end}"))
+    }
+
+    fn inside<'a>(&self, text: &'a str) -> Result<&'a str> {
+        let (from, to) = self.place(text)?;
+        Ok(text.get(from..to).unwrap_or_default())
+    }
+
+    fn replace(&self, text: &str, inside: &str) -> Result<String> {
+        let (from, to) = self.place(text)?;
+        let rest = &text[to.max(from - 1)..];
+        Ok(format!("{}{inside}{rest}", &text[..from]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(what: &'static str, figure: Option<(&str, &str)>) -> Row {
+        let cells = figure.map(|(value, when)| {
+            let rest = ["–", "–", "–", "–"].map(str::to_owned);
+            let [a, b, c, d] = rest;
+            [value.to_owned(), a, b, c, d, when.to_owned(), "`again`".to_owned()]
+        });
+        Row { id: "Q1", what, cells, needed_missed: false }
+    }
+
+    fn figures(text: &str) -> Vec<String> {
+        let rows = TABLE.inside(text).unwrap().lines().skip(2);
+        rows.map(|line| line.split('|').nth(3).unwrap_or_default().trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_row_keeps_its_figure_until_it_is_measured_as_well() {
+        let empty = "before\n<!-- figures -->\n<!-- /figures -->\nafter\n";
+        let first = merge(empty, &[row("a", Some(("1 ms", "today, 5 runs"))), row("b", None)]);
+        let first = first.unwrap();
+        assert_eq!(figures(&first), ["1 ms", "not measured"]);
+        assert!(first.starts_with("before\n<!-- figures -->\n|"), "{first}");
+        assert!(first.ends_with("|\n<!-- /figures -->\nafter\n"), "{first}");
+
+        let quick = ("2 ms", "today, quick");
+        let second = merge(&first, &[row("a", Some(quick)), row("b", Some(quick))]).unwrap();
+        assert_eq!(figures(&second), ["1 ms", "2 ms"]);
+
+        let full = ("3 ms", "today, 5 runs");
+        let third = merge(&second, &[row("a", None), row("b", Some(full))]).unwrap();
+        assert_eq!(figures(&third), ["1 ms", "3 ms"]);
+        assert!(merge("no markers", &[]).is_err());
+    }
+}
