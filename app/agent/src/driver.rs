@@ -121,6 +121,7 @@ impl Driver {
             *fence,
             loaded.conversation,
             turn,
+            loaded.shown,
         );
         let mut run = Run {
             driver: self,

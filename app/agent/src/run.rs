@@ -119,6 +119,10 @@ impl Run<'_> {
 
     async fn ask(&mut self, mode: Mode) -> Result<Happened, StoreError> {
         let turn = self.turn.id;
+        if self.reply.take().is_some() {
+            // A reply of white space is asked for again, and kept by nobody.
+            self.stream.take_back();
+        }
         self.stream.emit(Event::Status { turn, status: Status::Streaming });
         let context = self.context().await?;
         let mut tried = 0;

@@ -21,6 +21,8 @@ pub(crate) struct Stream {
     conversation: ConversationId,
     turn: TurnId,
     number: i64,
+    /// The last event that the record covers.
+    recorded: EventId,
     /// Events that no durable commit covers yet; the first `stored` of them are in the table.
     open: Vec<Arc<Envelope>>,
     stored: usize,
@@ -36,6 +38,7 @@ impl Stream {
         fence: Fence,
         conversation: ConversationId,
         turn: TurnId,
+        recorded: EventId,
     ) -> Self {
         Self {
             log,
@@ -45,6 +48,7 @@ impl Stream {
             conversation,
             turn,
             number: 0,
+            recorded,
             open: Vec::new(),
             stored: 0,
             session: None,
@@ -91,8 +95,14 @@ impl Stream {
         self.open.clone()
     }
 
+    /// Tells viewers to drop what they saw since the last record: it will not be recorded.
+    pub(crate) fn take_back(&mut self) {
+        self.emit(Event::Resumed { turn: self.turn, last: self.recorded });
+    }
+
     /// A durable step has stored everything that was open.
     pub(crate) fn recorded(&mut self) {
+        self.recorded = self.last();
         self.open.clear();
         self.stored = 0;
         self.viewers.stored(self.conversation, self.last());

@@ -185,9 +185,16 @@ impl Store {
                    select string_agg(body, '' order by seq) as reply from message r
                    where r.conversation_id = t.conversation_id and r.turn_ord = t.ord
                        and r.turn_id = t.id and r.role = 'assistant'
-                       and r.seq > (select max(seq) from message q
+                       -- Those cut short name no model: behind the last one that does, or that is
+                       -- not the model's, the reply begins.
+                       and r.seq > (select coalesce(max(q.seq), 0) from message q
                                     where q.conversation_id = t.conversation_id
-                                      and q.turn_ord = t.ord and q.role <> 'assistant')
+                                      and q.turn_ord = t.ord and q.turn_id = t.id
+                                      and (q.role <> 'assistant' or q.model is not null)
+                                      and q.seq < (select max(l.seq) from message l
+                                                   where l.conversation_id = t.conversation_id
+                                                     and l.turn_ord = t.ord and l.turn_id = t.id
+                                                     and l.role = 'assistant'))
                ) m on true
                where t.id = $1"#,
             id.0,

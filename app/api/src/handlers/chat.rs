@@ -270,7 +270,9 @@ async fn look(app: &App, person: PersonId, turn: TurnId) -> Result<Option<End>, 
     if !view.state.is_final() {
         return Ok(None);
     }
-    let text = view.text.filter(|text| !text.trim().is_empty()).or(view.error).unwrap_or_default();
+    // What was said before a failure, and the failure.
+    let said = view.text.filter(|text| !text.trim().is_empty());
+    let text = said.into_iter().chain(view.error).collect::<Vec<_>>().join("\n\n");
     Ok(Some(End { state: view.state, text }))
 }
 

@@ -1,0 +1,26 @@
+//! What a caller sees over HTTP, with everything behind it real but the model: an assistant on a
+//! fresh database, started in this process or as a child where the process matters.
+//!
+//! | module | what holds |
+//! |---|---|
+//! | `provider` | the same conversation over a provider's wire, on good days and bad ones |
+//! | `conversation` | keys of callers, titles, headings, usage |
+//! | `steering` | what a second message does to a turn that runs, and how one is stopped |
+//! | `approvals` | a yes is good once, for one call, from the owner, in time |
+//! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
+//! | `people` | nobody reaches what is somebody else's |
+//! | `hostile` | clients that send too much, too slowly, or nonsense |
+//! | `viewers` | clients that do not read, go away, or come by the thousand |
+//! | `replicas` | two processes on one database are one assistant |
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
+
+mod agents;
+mod approvals;
+mod conversation;
+mod hostile;
+mod people;
+mod provider;
+mod replicas;
+mod steering;
+mod viewers;
+mod world;

@@ -1,0 +1,157 @@
+//! Two processes on one database are one assistant: either works what the other accepted, and shows,
+//! stops and waits for what the other works.
+
+use crate::world::{self, Client, Do, Puppet, Setup, World, client, say, soon};
+use famulus_core::event::Event;
+use futures::future::join_all;
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The most that may pass from the word to the last effect.
+const STOP: Duration = Duration::from_secs(1);
+
+/// One of two assistants on one database.
+struct Replica {
+    owner: Client,
+    model: Arc<Puppet>,
+}
+
+/// Runs a test with two assistants, each with a model of its own.
+async fn with_two<T: AsyncFnOnce(&World, &[Replica; 2])>(
+    plan: impl Fn() -> Vec<Do> + Clone + Send + Sync + 'static,
+    concurrency: usize,
+    test: T,
+) {
+    let plans = [plan.clone(), plan];
+    let [first, second] = plans.map(|plan| Puppet::new(move |_, _| plan()));
+    let setup = |model: &Arc<Puppet>| {
+        Setup::new(model.clone()).set(|config| config.turns.concurrency = concurrency)
+    };
+    world::run(setup(&first), async |world| {
+        let other = world.another(setup(&second)).await;
+        let replicas = [
+            Replica { owner: world.owner.clone(), model: first },
+            Replica { owner: other, model: second },
+        ];
+        test(world, &replicas).await;
+    })
+    .await;
+}
+
+/// Waits until one of them works, and returns it before the other.
+async fn who_works(replicas: &[Replica; 2]) -> (&Replica, &Replica) {
+    let [one, two] = replicas;
+    let here = tokio::select! {
+        _asked = one.model.asked(1) => true,
+        _asked = two.model.asked(1) => false,
+    };
+    if here { (one, two) } else { (two, one) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_load_is_shared_and_nothing_is_worked_twice() {
+    const TURNS: usize = 40;
+    let gate = CancellationToken::new();
+    let held = gate.clone();
+    let plan = move || vec![Do::Hold(held.clone()), say("Done.")];
+    with_two(plan, TURNS / 2, async |world, replicas| {
+        let [one, two] = replicas;
+        // Everything comes in by one of them.
+        let conversations = join_all((0..TURNS).map(|_| one.owner.open("main"))).await;
+        let turns = join_all(conversations.iter().map(|id| one.owner.begin(id, "work"))).await;
+        // Neither can hold more than half, so that each must have taken its half.
+        tokio::join!(one.model.asked(TURNS / 2), two.model.asked(TURNS / 2));
+        gate.cancel();
+        join_all(turns.iter().map(|turn| two.owner.reaches(turn, "complete"))).await;
+        assert_eq!((one.model.times(), two.model.times()), (TURNS / 2, TURNS / 2));
+        let replies = "select count(*) from message where role = 'assistant'";
+        assert_eq!(world.database.count(replies).await, TURNS as i64);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_anywhere_sees_the_stream_and_a_caller_anywhere_ends_it() {
+    let gates: Arc<Vec<CancellationToken>> =
+        Arc::new((0..3).map(|_| CancellationToken::new()).collect());
+    let held = Arc::clone(&gates);
+    let plan = move || {
+        let mut script = vec![say("First. ")];
+        for (number, gate) in held.iter().enumerate() {
+            script.push(Do::Hold(gate.clone()));
+            script.push(say(format!("Piece {number}. ")));
+        }
+        script.push(Do::Hold(CancellationToken::new()));
+        script
+    };
+    with_two(plan, 4, async |_, replicas| {
+        let conversation = replicas[0].owner.open("main").await;
+        let turn = replicas[0].owner.begin(&conversation, "talk").await;
+        let (here, there) = who_works(replicas).await;
+        // One comes before the text, one in its midst.
+        let mut early = there.owner.watch(&conversation).await;
+        let said = |text: String| move |event: &Event| {
+            matches!(event, Event::Delta { text: piece, .. } if *piece == text)
+        };
+        early.until("the first words", said("First. ".into())).await;
+        gates[0].cancel();
+        early.until("more", said("Piece 0. ".into())).await;
+        let mut late = there.owner.watch(&conversation).await;
+        for (number, gate) in gates.iter().enumerate().skip(1) {
+            gate.cancel();
+            for viewer in [&mut early, &mut late] {
+                viewer.until("the next piece", said(format!("Piece {number}. "))).await;
+            }
+        }
+
+        let told = Instant::now();
+        let path = format!("/v1/conversations/{conversation}/stop");
+        let stopped = there.owner.post(&path, json!({})).await.ok();
+        assert_eq!(stopped["stopped"], json!([turn]));
+        here.model.dropped(1).await;
+        assert!(told.elapsed() < STOP, "{:?}", told.elapsed());
+        let whole = "First. Piece 0. Piece 1. Piece 2. ";
+        assert_eq!((early.whole().await, late.whole().await), (whole.to_owned(), whole.to_owned()));
+        assert_eq!(there.owner.reaches(&turn, "cancelled").await["text"], whole);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_waits_for_a_turn_that_runs_elsewhere() {
+    let gates = [CancellationToken::new(), CancellationToken::new(), CancellationToken::new()];
+    let (plans, next) = (gates.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let plan = move || {
+        let number = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        vec![say("I am "), Do::Hold(plans[number.min(2)].clone()), say("done.")]
+    };
+    // Each works one turn at a time.
+    with_two(plan, 1, async |_, replicas| {
+        let [one, two] = replicas;
+        let busy = one.owner.begin(&one.owner.open("main").await, "first").await;
+        let (here, there) = who_works(replicas).await;
+        // The first is taken up for as long as its gate is shut, so the other works this one.
+        let asked = json!({ "message": "second", "conversation_id": one.owner.open("main").await });
+        let waiting = here.owner.post("/chat", asked);
+        let opening = async {
+            there.model.asked(1).await;
+            gates[1].cancel();
+            Instant::now()
+        };
+        let (reply, opened) = tokio::join!(waiting, opening);
+        let reply = reply.ok();
+        assert_eq!(
+            (&reply["state"], &reply["response"]),
+            (&json!("complete"), &json!("I am done."))
+        );
+        assert!(opened.elapsed() < Duration::from_secs(3), "{:?}", opened.elapsed());
+        let turn = client::id_of(&reply, "turn_id");
+        let elsewhere = soon("the turn is over", two.owner.turn(&turn)).await;
+        assert_eq!(elsewhere["text"], "I am done.");
+        gates[0].cancel();
+        one.owner.reaches(&busy, "complete").await;
+    })
+    .await;
+}

@@ -1,0 +1,62 @@
+//! The real binary as a process of its own, where its memory matters.
+
+use super::{Client, soon};
+use std::{net::SocketAddr, path::Path, process::Stdio};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child as Process, Command},
+};
+
+pub(crate) struct Child {
+    process: Process,
+    pub(crate) owner: Client,
+    _folder: tempfile::TempDir,
+}
+
+impl Child {
+    /// Starts `famulus serve` on a database, with more settings.
+    pub(crate) async fn start(database: &str, settings: &[(&str, String)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_famulus"))
+            .arg("serve")
+            .env_remove("FAMULUS_CONFIG")
+            .env("DATABASE_URL", database)
+            .env("FAMULUS_DATA_DIR", folder.path())
+            .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
+            .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
+            .env("FAMULUS_TELEMETRY__LOG", "error")
+            .envs(settings.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let announced = async {
+            let mut address: Option<SocketAddr> = None;
+            while let Some(line) = lines.next_line().await.unwrap() {
+                let rest = line.strip_prefix("Famulus listens on http://");
+                if let Some(listens) = rest.and_then(|rest| rest.split(' ').next()) {
+                    address = Some(listens.parse().unwrap());
+                }
+                if line.contains("Ctrl-C") {
+                    break;
+                }
+            }
+            address.unwrap_or_else(|| panic!("`famulus serve` did not start; see its error above"))
+        };
+        let address = soon("`famulus serve` starts", announced).await;
+        let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
+        let owner = Client::new(address, token.trim());
+        Self { process, owner, _folder: folder }
+    }
+
+    /// Memory that would be free if the process ended, in MiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let id = self.process.id().unwrap();
+        let rollup = std::fs::read_to_string(Path::new(&format!("/proc/{id}/smaps_rollup")));
+        let rollup = rollup.unwrap();
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
+    }
+}

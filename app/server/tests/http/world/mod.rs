@@ -1,0 +1,154 @@
+//! An assistant on a fresh database, and callers of it.
+
+mod child;
+pub(crate) mod client;
+mod database;
+mod puppet;
+mod raw;
+pub(crate) mod watch;
+
+pub(crate) use child::Child;
+pub(crate) use client::Client;
+pub(crate) use database::Database;
+pub(crate) use puppet::{Do, Puppet, Text, call, say};
+pub(crate) use raw::Raw;
+
+use famulus_core::{Clock, clock::SystemClock, model::Model, person::Scope};
+use famulus_lifecycle::Tasks;
+use famulus_models::Models;
+use famulus_server::{
+    app::{App, Parts},
+    config::Config,
+    token,
+};
+use famulus_store::Connect;
+use famulus_tools::Tool;
+use futures::FutureExt as _;
+use secrecy::ExposeSecret as _;
+use std::{
+    panic::{AssertUnwindSafe, resume_unwind},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::net::TcpListener;
+
+/// What does not happen within this does not happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How an assistant is started.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Setup {
+    /// With this model, and limits that a test does not meet by accident.
+    pub(crate) fn new(model: Arc<dyn Model>) -> Self {
+        let mut config = Config::default();
+        config.owner.time_zone = Some("UTC".into());
+        config.queue.grace_seconds = 0.1;
+        config.api.requests_per_second = 1_000_000;
+        config.api.requests_burst = 1_000_000;
+        Self { config, model, tools: Vec::new(), clock: Arc::new(SystemClock) }
+    }
+
+    /// With whatever model the section `model` of the configuration describes.
+    pub(crate) fn configured(model: famulus_server::config::Model) -> Self {
+        install_tls();
+        let resolved = model.resolve(|_| {}).unwrap();
+        Self::new(Models::from_config(resolved).unwrap())
+    }
+
+    pub(crate) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    pub(crate) fn set(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+}
+
+/// A database and the assistants on it.
+pub(crate) struct World {
+    pub(crate) database: Database,
+    /// The first assistant's owner.
+    pub(crate) owner: Client,
+    token: String,
+    running: Mutex<Vec<(Tasks, App)>>,
+}
+
+/// Runs a test with an assistant on a fresh database.
+pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
+    install_tls();
+    let database = Database::create().await;
+    let secret = token::fresh().expose_secret().to_owned();
+    let tasks = Tasks::new();
+    let app = start(setup, &database, &tasks).await;
+    app.store.create_token(app.owner.id, "test", Scope::Owner, token::hash(&secret)).await.unwrap();
+    let owner = Client::new(app.public, &secret);
+    let world = World { database, owner, token: secret, running: Mutex::new(vec![(tasks, app)]) };
+    let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
+    let World { database, running, .. } = world;
+    for (tasks, app) in running.into_inner().unwrap() {
+        let _stragglers = tasks.drain(Duration::from_secs(5)).await;
+        app.store.close().await;
+    }
+    database.drop().await;
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+impl World {
+    /// Starts another assistant on the same database; its owner is the same.
+    pub(crate) async fn another(&self, setup: Setup) -> Client {
+        let tasks = Tasks::new();
+        let app = start(setup, &self.database, &tasks).await;
+        let owner = Client::new(app.public, &self.token);
+        self.running.lock().unwrap().push((tasks, app));
+        owner
+    }
+}
+
+async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
+    let Setup { config, model, tools, clock } = setup;
+    let parts = Parts {
+        connect: Connect {
+            durable_sessions: 4,
+            relaxed_sessions: 3,
+            ..Connect::new(database.url.clone())
+        },
+        config,
+        webhook_secret: None,
+        model,
+        extra_tools: tools,
+        clock,
+        metrics: Arc::new(String::new),
+    };
+    let (public, internal) = (listen().await, listen().await);
+    let app = Box::pin(App::start(parts, public, internal, tasks)).await.unwrap();
+    app.ready();
+    app
+}
+
+async fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
+pub(crate) fn install_tls() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let _other = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    });
+}
+
+/// Waits for what must happen, and says what did not.
+pub(crate) async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, happens)
+        .await
+        .unwrap_or_else(|_| panic!("this did not happen within {PATIENCE:?}: {what}"))
+}
