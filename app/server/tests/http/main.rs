@@ -9,8 +9,8 @@
 //! | `approvals` | a yes is good once, for one call, from the owner, in time |
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
 //! | `people` | nobody reaches what is somebody else's |
-//! | `hostile` | clients that send too much, too slowly, or nonsense |
-//! | `viewers` | clients that do not read, go away, or come by the thousand |
+//! | `hostile` | clients that send too much, or too often, and a full disk |
+//! | `viewers` | clients that do not read, or read late |
 //! | `replicas` | two processes on one database are one assistant |
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 

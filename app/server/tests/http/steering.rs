@@ -4,7 +4,7 @@ use crate::world::{self, Do, Puppet, Setup, Text as _, call, client, say, soon};
 use async_trait::async_trait;
 use famulus_core::{
     event::Event,
-    message::MessageRole,
+    message::{MessageRole, PartBody},
     tool::{CallContext, Effect, Repeat, ToolOutput},
 };
 use famulus_tools::{Policy, Tool, ToolError};
@@ -15,6 +15,57 @@ use tokio_util::sync::CancellationToken;
 
 /// The most that may pass from the word to the last effect.
 const STOP: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_joins_the_turn_that_runs_with_its_attachment() {
+    let gate = CancellationToken::new();
+    let held = gate.clone();
+    let model = Puppet::new(move |number, _| match number {
+        0 => vec![say("One "), Do::Hold(held.clone()), say("answer.")],
+        _ => vec![say("All answered.")],
+    });
+    world::run(Setup::new(model.clone()), async |world| {
+        let owner = &world.owner;
+        let mut watcher = owner.watch("main").await;
+        let turn = owner.begin("main", "first").await;
+        model.asked(1).await;
+
+        let file = owner.upload("the contents").await;
+        let second = json!({
+            "text": "second",
+            "attachments": [{ "blob": { "id": file }, "name": "notes.txt" }],
+        });
+        let joined = owner.post("/v1/conversations/main/messages", second).await.ok();
+        assert_eq!((&joined["disposition"], &joined["turn_id"]), (&json!("steered"), &json!(turn)));
+        assert!(joined["notice"].is_string(), "{joined}");
+        let third = owner.chat("third").await;
+        assert_eq!((&third["steered"], &third["turn_id"]), (&json!(true), &json!(turn)));
+        gate.cancel();
+
+        let ended = owner.reaches(&turn, "complete").await;
+        assert_eq!(ended["text"], "All answered.", "the reply is the last one, not all of them");
+        let asked = model.asked(2).await;
+        let said: Vec<(MessageRole, bool)> = asked[1]
+            .all()
+            .iter()
+            .map(|(role, text)| (*role, text.ends_with("One answer.")))
+            .collect();
+        let (user, answer) = ((MessageRole::User, false), (MessageRole::Assistant, true));
+        assert_eq!(said, [user, answer, user, user], "{:?}", asked[1].all());
+        assert!(asked[1].messages[2].parts.iter().any(|part| matches!(
+            &part.body,
+            PartBody::File(given) if given.blob.id.to_string() == file && given.name == "notes.txt"
+        )));
+        assert_eq!(watcher.whole().await, "One answer.All answered.");
+
+        // The next turn reads the same history.
+        owner.say("fourth").await;
+        let asked = model.asked(3).await;
+        let before = asked[1].all();
+        assert_eq!(asked[2].all()[..before.len()], before, "what a model has read stays as it is");
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_queues_gets_a_turn_of_its_own_in_order() {

@@ -74,11 +74,6 @@ impl Raw {
         (String::from_utf8_lossy(&self.unread).into_owned(), started.elapsed())
     }
 
-    /// Says that nothing more will be sent.
-    pub(crate) async fn close_half(&mut self) {
-        self.socket.shutdown().await.unwrap();
-    }
-
     /// Goes away without a word: the server's next write meets a reset.
     pub(crate) fn abort(self) {
         self.socket.set_zero_linger().unwrap();
