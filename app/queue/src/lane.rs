@@ -66,30 +66,14 @@ pub async fn enqueue(
     let ids: Vec<Uuid> = jobs.iter().map(|job| job.id).collect();
     let lanes: Vec<Uuid> = jobs.iter().map(|job| job.lane).collect();
     let persons: Vec<Uuid> = jobs.iter().map(|job| job.person.0).collect();
-    // Lanes are locked in the order of their ids, so that two batches never wait for each other.
-    sqlx::query!(
-        r#"
-        with added as (
-            select * from unnest($2::uuid[], $3::uuid[], $4::uuid[]) with ordinality
-                as a (id, lane, person_id, place)
-        ),
-        lanes as (
-            insert into queue_lane as l (class, id, state, due_at, pending)
-            select $1, lane, 'ready', now(), count(*) from added group by lane order by lane
-            on conflict (class, id) do update set
-                pending = l.pending + excluded.pending,
-                state = case when l.state = 'idle' then 'ready' else l.state end,
-                due_at = case when l.state = 'idle' then excluded.due_at else l.due_at end
-        )
-        insert into queue_job (id, class, lane, person_id)
-        select id, $1, lane, person_id from added order by place
-        "#,
+    sqlx::query_scalar!(
+        r#"select 1 as "one!" from enqueue_jobs($1, $2, $3, $4)"#,
         class.as_str(),
         &ids,
         &lanes,
         &persons,
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await
     .map_err(QueueError::database("enqueue"))?;
     Ok(())
@@ -223,20 +207,10 @@ pub async fn park(
 
 /// Ends waits now. Lanes that do not wait are left alone.
 pub async fn wake(conn: &mut PgConnection, class: Class, lanes: &[Uuid]) -> Result<(), QueueError> {
-    sqlx::query!(
-        "with locked as (
-             select id from queue_lane
-             where class = $1 and id = any($2) and state = 'waiting'
-             order by id for no key update
-         )
-         update queue_lane l set state = 'ready', due_at = now()
-         from locked where l.class = $1 and l.id = locked.id",
-        class.as_str(),
-        lanes,
-    )
-    .execute(conn)
-    .await
-    .map_err(QueueError::database("wake"))?;
+    sqlx::query_scalar!(r#"select 1 as "one!" from wake_lanes($1, $2)"#, class.as_str(), lanes,)
+        .fetch_one(conn)
+        .await
+        .map_err(QueueError::database("wake"))?;
     Ok(())
 }
 

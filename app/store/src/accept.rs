@@ -3,11 +3,7 @@
 //! Callers that arrive at the same time share one transaction: while one batch waits for the disk,
 //! the next one gathers. A message is acknowledged after its commit, never before.
 
-use crate::{
-    accept_batch::accept_in,
-    db::{Scope, Store, begin},
-    error::Error,
-};
+use crate::{accept_batch::accept_in, db::Store, error::Error};
 use famulus_core::ids::{BlobId, ConversationId, MessageId, PersonId, TurnId};
 use famulus_core::inbound::Inbound;
 use famulus_queue::hint::{Hints, Topic};
@@ -21,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// Messages of one transaction, at most.
 const BATCH: usize = 128;
 /// Transactions at once: one works while the other waits for the disk.
-const AT_ONCE: usize = 2;
+pub(crate) const AT_ONCE: u32 = 2;
 /// Messages that may wait; beyond that, callers wait for a place.
 const WAITING: usize = 4096;
 
@@ -108,7 +104,7 @@ async fn run(
     mut waiting: mpsc::Receiver<Waiting>,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let places = Arc::new(Semaphore::new(AT_ONCE as usize));
     let mut running = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -185,10 +181,9 @@ async fn commit(
     let mut persons: Vec<PersonId> = inbounds.iter().flat_map(|i| [i.host, i.person]).collect();
     persons.sort_unstable();
     persons.dedup();
-    let mut tx = begin(pool, Scope::Persons(&persons)).await?;
-    let results = accept_in(&mut tx, inbounds).await?;
     famulus_core::crash::before("accept.commit");
-    tx.commit().await.map_err(Error::on("accept messages"))?;
+    // One statement outside a transaction block: it commits before its answer comes.
+    let results = accept_in(pool, Some(&persons), inbounds).await?;
     famulus_core::crash::after("accept.commit");
     Ok(results)
 }

@@ -1,209 +1,194 @@
-//! One transaction's worth of accepted messages.
+//! One batch of messages, in one statement: `accept_messages` of the migrations.
 //!
-//! Order of locks, the same in every batch so that no two wait for each other: conversations by id,
-//! then inbox keys, then lanes by id.
+//! A round trip costs as much as a flush of the disk, so the whole door is one function in the
+//! database. What it locks, and in which order, stands there.
 
 use crate::{
     accept::{AcceptError, Accepted, Disposition},
-    accept_lock::{Conversations, lock_conversations},
-    accept_rows::Rows,
+    codec::{Word, encode, encode_parts, without_nul},
     error::Error,
 };
 use famulus_core::{
-    ids::{ConversationId, MessageId, TurnId},
-    inbound::{Inbound, Target},
+    blob::BlobRef,
+    ids::{BlobId, ConversationId, MessageId, PersonId, TurnId},
+    inbound::{Attachment, Inbound, Meeting, Source, Target},
+    message::{FilePart, Part, PartBody, Provenance},
+    render,
 };
-use famulus_queue::{Class, Job, lane};
-use sqlx::PgConnection;
-use std::collections::HashSet;
+use famulus_queue::Instant;
+use sqlx::{PgExecutor, query_as};
 use uuid::Uuid;
 
-/// Stores messages inside the caller's transaction, which must name all hosts and persons.
+/// What the database says of one message.
+struct Row {
+    outcome: String,
+    conversation: Option<Uuid>,
+    message: Option<Uuid>,
+    turn: Option<Uuid>,
+    blob: Option<Uuid>,
+}
+
+/// Stores messages: in a transaction of its own on a pool, or in the caller's.
 ///
+/// `scope` names whose rows the transaction may touch from here on; `None` leaves that as it is.
 /// The outer error means that nothing may be committed; an inner one concerns one message only.
 pub(crate) async fn accept_in(
-    conn: &mut PgConnection,
+    executor: impl PgExecutor<'_>,
+    scope: Option<&[PersonId]>,
     inbounds: &[Inbound],
 ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
-    let mut locked = lock_conversations(conn, inbounds).await?;
-    let attached = known_attachments(conn, inbounds).await?;
-    let ids: Vec<MessageId> = inbounds.iter().map(|_| MessageId::new()).collect();
-
-    // What cannot be stored is set aside before its key is taken.
-    let mut results: Vec<Option<Result<Accepted, AcceptError>>> =
-        inbounds.iter().map(|inbound| refuse(inbound, &locked, &attached).map(Err)).collect();
-    let fresh = take_keys(conn, inbounds, &ids, &results, &locked).await?;
-
-    let mut rows = Rows::default();
-    let mut repeats = Vec::new();
-    for (place, inbound) in inbounds.iter().enumerate() {
-        if results[place].is_some() {
-            continue;
-        }
-        if !fresh.contains(&place) {
-            repeats.push(place);
-            continue;
-        }
-        let Some(conversation) = locked.get_mut(&inbound.target) else { continue };
-        let accepted = rows.add(inbound, ids[place], conversation)?;
-        results[place] = Some(Ok(accepted));
-    }
-    if !rows.is_empty() {
-        rows.write(conn, &locked).await?;
-        let jobs: Vec<Job> = rows.jobs();
-        if !jobs.is_empty() {
-            lane::enqueue(conn, Class::Turn, &jobs).await?;
-        }
-        if !rows.steered.is_empty() {
-            lane::wake(conn, Class::Turn, &rows.steered).await?;
-        }
-    }
-    for place in repeats {
-        results[place] = Some(look_up(conn, &inbounds[place]).await?);
-    }
-    Ok(results
-        .into_iter()
-        .map(|result| {
-            result.unwrap_or_else(|| {
-                Err(AcceptError::NoConversation { id: "of this message".into() })
-            })
-        })
-        .collect())
-}
-
-fn refuse(
-    inbound: &Inbound,
-    locked: &Conversations,
-    attached: &HashSet<Uuid>,
-) -> Option<AcceptError> {
-    if locked.get(&inbound.target).is_none() {
-        let id = match &inbound.target {
-            Target::Existing(id) => id.to_string(),
-            Target::Key(key) => key.0.clone(),
-        };
-        return Some(AcceptError::NoConversation { id });
-    }
-    inbound
-        .attachments
-        .iter()
-        .map(|file| file.blob.id)
-        .find(|id| !attached.contains(&id.0))
-        .map(|id| AcceptError::NoAttachment { id })
-}
-
-async fn known_attachments(
-    conn: &mut PgConnection,
-    inbounds: &[Inbound],
-) -> Result<HashSet<Uuid>, Error> {
-    let ids: Vec<Uuid> =
-        inbounds.iter().flat_map(|i| &i.attachments).map(|file| file.blob.id.0).collect();
-    if ids.is_empty() {
-        return Ok(HashSet::new());
-    }
-    // The lock keeps retention away until the reference is committed.
-    let rows = sqlx::query_scalar!(
-        "select id from blob where id = any($1) and state = 'whole' for key share",
-        &ids,
+    let scope = scope.map(|persons| crate::db::persons(crate::db::Scope::Persons(persons)));
+    let origins = json_of(inbounds, |inbound| &inbound.reply)?;
+    let sources = json_of(inbounds, |inbound| &inbound.source)?;
+    let parts: Vec<Vec<u8>> =
+        inbounds.iter().map(|i| encode_parts(&parts_of(i))).collect::<Result<_, Error>>()?;
+    let (file_of, file_blob): (Vec<i64>, Vec<Uuid>) = (1..)
+        .zip(inbounds)
+        .flat_map(|(place, i)| i.attachments.iter().map(move |file| (place, file.blob.id.0)))
+        .unzip();
+    let rows = query_as!(
+        Row,
+        r#"select outcome as "outcome!", conversation, message, turn, blob
+           from accept_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                                $16, $17, $18, $19, $20, $21, $22, $23)"#,
+        scope as Option<String>,
+        &each(inbounds, |_| MessageId::new().0),
+        &each(inbounds, |_| TurnId::new().0),
+        &each(inbounds, |_| ConversationId::new().0),
+        &each(inbounds, |i| match &i.target {
+            Target::Existing(id) => Some(id.0),
+            Target::Key(_) => None,
+        }) as &[Option<Uuid>],
+        &each(inbounds, |i| match &i.target {
+            Target::Existing(_) => None,
+            Target::Key(key) => Some(key.0.clone()),
+        }) as &[Option<String>],
+        &each(inbounds, |i| i.host.0),
+        &each(inbounds, |i| i.person.0),
+        &each(inbounds, |i| i.agent.0),
+        &each(inbounds, |i| i.meeting == Meeting::Steer && !i.source.is_internal()),
+        &each(inbounds, |i| i.provenance.word().to_owned()),
+        &sources,
+        &origins,
+        &each(inbounds, schedule_of) as &[Option<Uuid>],
+        &each(inbounds, |i| i.reply.channel.clone()),
+        &each(inbounds, |i| i.reply.account.clone()),
+        &each(inbounds, key_of) as &[Option<String>],
+        &each(inbounds, |i| i.body_hash.to_vec()),
+        &parts,
+        &each(inbounds, |i| without_nul(&i.text)),
+        &each(inbounds, |i| i.sent_at.map(Instant)) as &[Option<Instant>],
+        &file_of,
+        &file_blob,
     )
-    .fetch_all(conn)
+    .fetch_all(executor)
     .await
-    .map_err(Error::on("find attachments"))?;
-    Ok(rows.into_iter().collect())
-}
+    .map_err(Error::on("accept messages"))?;
 
-/// Takes the keys of the messages that have one; returns the places of the messages to store.
-async fn take_keys(
-    conn: &mut PgConnection,
-    inbounds: &[Inbound],
-    ids: &[MessageId],
-    refused: &[Option<Result<Accepted, AcceptError>>],
-    locked: &Conversations,
-) -> Result<HashSet<usize>, Error> {
-    let mut fresh = HashSet::with_capacity(inbounds.len());
-    let mut keyed: Vec<(usize, &str)> = Vec::new();
-    for (place, inbound) in inbounds.iter().enumerate() {
-        match &inbound.external_id {
-            _ if refused[place].is_some() => {}
-            None => {
-                fresh.insert(place);
-            }
-            Some(key) => keyed.push((place, key)),
-        }
-    }
-    if keyed.is_empty() {
-        return Ok(fresh);
-    }
-    keyed.sort_by_key(|(place, key)| {
-        let reply = &inbounds[*place].reply;
-        (reply.channel.clone(), reply.account.clone(), (*key).to_owned())
-    });
-    let column = |of: fn(&Inbound) -> String| -> Vec<String> {
-        keyed.iter().map(|(place, _)| of(&inbounds[*place])).collect()
+    // Every message has a row; one without would be one that nobody stored.
+    let mut rows = rows.iter();
+    let result = |inbound| match rows.next() {
+        Some(row) => read(row, inbound),
+        None => Err(no_conversation(inbound)),
     };
-    let channels = column(|inbound| inbound.reply.channel.clone());
-    let accounts = column(|inbound| inbound.reply.account.clone());
-    let keys: Vec<String> = keyed.iter().map(|(_, key)| (*key).to_owned()).collect();
-    let hosts: Vec<Uuid> = keyed
-        .iter()
-        .map(|(place, _)| {
-            let inbound = &inbounds[*place];
-            locked.get(&inbound.target).map_or(inbound.host.0, |conversation| conversation.host)
-        })
-        .collect();
-    let hashes: Vec<Vec<u8>> =
-        keyed.iter().map(|(place, _)| inbounds[*place].body_hash.to_vec()).collect();
-    let messages: Vec<Uuid> = keyed.iter().map(|(place, _)| ids[*place].0).collect();
-    let taken = sqlx::query_scalar!(
-        "insert into inbox (channel, account, external_id, person_id, body_hash, message_id)
-         select * from unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::bytea[], $6::uuid[])
-         on conflict (channel, account, external_id) do nothing
-         returning message_id",
-        &channels,
-        &accounts,
-        &keys,
-        &hosts,
-        &hashes,
-        &messages,
-    )
-    .fetch_all(&mut *conn)
-    .await
-    .map_err(Error::on("take message keys"))?;
-    let taken: HashSet<Uuid> = taken.into_iter().collect();
-    fresh.extend(
-        keyed.iter().map(|(place, _)| *place).filter(|place| taken.contains(&ids[*place].0)),
-    );
+    Ok(inbounds.iter().map(result).collect())
+}
+
+fn read(row: &Row, inbound: &Inbound) -> Result<Accepted, AcceptError> {
+    let disposition = match row.outcome.as_str() {
+        "started" => Disposition::Started,
+        "steered" => Disposition::Steered,
+        "duplicate" => Disposition::Duplicate,
+        "no_attachment" => {
+            return Err(AcceptError::NoAttachment { id: BlobId(row.blob.unwrap_or_default()) });
+        }
+        // Taken for another body, or by somebody whose messages this person may not see.
+        "key_reused" => {
+            return Err(AcceptError::KeyReused {
+                key: inbound.external_id.clone().unwrap_or_default(),
+            });
+        }
+        _ => return Err(no_conversation(inbound)),
+    };
+    match (row.conversation, row.message, row.turn) {
+        (Some(conversation), Some(message), Some(turn)) => Ok(Accepted {
+            conversation: ConversationId(conversation),
+            message: MessageId(message),
+            turn: TurnId(turn),
+            disposition,
+        }),
+        _ => Err(no_conversation(inbound)),
+    }
+}
+
+fn no_conversation(inbound: &Inbound) -> AcceptError {
+    let id = match &inbound.target {
+        Target::Existing(id) => id.to_string(),
+        Target::Key(key) => key.0.clone(),
+    };
+    AcceptError::NoConversation { id }
+}
+
+fn each<T>(inbounds: &[Inbound], of: impl Fn(&Inbound) -> T) -> Vec<T> {
+    inbounds.iter().map(of).collect()
+}
+
+fn json_of<T: serde::Serialize>(
+    inbounds: &[Inbound],
+    of: impl Fn(&Inbound) -> &T,
+) -> Result<Vec<String>, Error> {
+    let json = |inbound| {
+        let bytes = encode("an address", of(inbound))?;
+        Ok(without_nul(&String::from_utf8_lossy(&bytes)).replace("\\u0000", "\u{fffd}"))
+    };
+    inbounds.iter().map(json).collect()
+}
+
+fn schedule_of(inbound: &Inbound) -> Option<Uuid> {
+    match &inbound.source {
+        Source::Schedule(id) => Some(id.0),
+        Source::Http
+        | Source::Cli
+        | Source::Channel(_)
+        | Source::Callback(_)
+        | Source::Upload
+        | Source::Plugin(_)
+        | Source::Agent(_) => None,
+    }
+}
+
+fn key_of(inbound: &Inbound) -> Option<String> {
     #[cfg(feature = "sabotage")]
     if famulus_queue::sabotage::is_out(famulus_queue::sabotage::Safety::Deduplication) {
-        fresh.extend(keyed.iter().map(|(place, _)| *place));
+        return inbound.external_id.as_ref().map(|key| format!("{key} {}", Uuid::now_v7()));
     }
-    Ok(fresh)
+    inbound.external_id.clone()
 }
 
-/// What came of a message when its key was first used.
-async fn look_up(
-    conn: &mut PgConnection,
-    inbound: &Inbound,
-) -> Result<Result<Accepted, AcceptError>, Error> {
-    let key = inbound.external_id.clone().unwrap_or_default();
-    let row = sqlx::query!(
-        "select i.body_hash, m.id, m.conversation_id, m.turn_id
-         from inbox i join message m on m.id = i.message_id
-         where i.channel = $1 and i.account = $2 and i.external_id = $3",
-        inbound.reply.channel,
-        inbound.reply.account,
-        key,
-    )
-    .fetch_optional(conn)
-    .await
-    .map_err(Error::on("look a message up"))?;
-    Ok(match row {
-        Some(row) if row.body_hash == inbound.body_hash => Ok(Accepted {
-            conversation: ConversationId(row.conversation_id),
-            message: MessageId(row.id),
-            turn: TurnId(row.turn_id),
-            disposition: Disposition::Duplicate,
-        }),
-        // Taken for another body, or by somebody whose messages this person may not see.
-        Some(_) | None => Err(AcceptError::KeyReused { key }),
-    })
+/// What the model reads: the header with the text, then the files.
+fn parts_of(inbound: &Inbound) -> Vec<Part> {
+    let text = render::header(
+        inbound.sent_at.unwrap_or(inbound.arrived_at),
+        &inbound.time_zone,
+        &inbound.source.label(),
+        &inbound.sender,
+        &inbound.text,
+        &inbound.attachments,
+    );
+    let mut parts = vec![Part::new(PartBody::Text { text }, inbound.provenance)];
+    parts.extend(inbound.attachments.iter().map(|file| part_of(file, inbound.provenance)));
+    parts
+}
+
+fn part_of(file: &Attachment, provenance: Provenance) -> Part {
+    let BlobRef { mime, .. } = &file.blob;
+    let reference = FilePart { blob: file.blob.clone(), name: file.name.clone() };
+    let body = if mime.starts_with("image/") {
+        PartBody::Image(reference)
+    } else if mime.starts_with("audio/") {
+        PartBody::Audio(reference)
+    } else {
+        PartBody::File(reference)
+    };
+    Part::new(body, provenance)
 }

@@ -1,7 +1,7 @@
 //! Opening the store: pools, role, schema; and transactions that name whom they act for.
 
 use crate::{
-    accept::Accepting,
+    accept::{AT_ONCE, Accepting},
     error::{ConnectError, Error},
     events::EventWriter,
 };
@@ -104,7 +104,7 @@ impl Store {
         let queue = Queue::new(relaxed.clone(), connect.lease);
         let hints = Hints::new(queue.worker);
         let (accepting, accept_loop) =
-            Accepting::start(durable.clone(), hints.clone(), shutdown.clone());
+            Accepting::start(pool(&options, AT_ONCE, role, "on"), hints.clone(), shutdown.clone());
         let (events, event_loop) =
             EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
         let mouth = hints.clone().run_mouth(relaxed.clone(), shutdown.clone());

@@ -10,8 +10,6 @@
 
 mod accept;
 mod accept_batch;
-mod accept_lock;
-mod accept_rows;
 mod agents;
 mod approvals;
 mod blobs;

@@ -273,7 +273,7 @@ async fn start(
         return Ok(Vec::new());
     }
     let inbounds: Vec<Inbound> = firing.iter().map(|(due, at)| inbound(due, *at, now)).collect();
-    let accepted = accept_in(tx, &inbounds).await?;
+    let accepted = accept_in(&mut **tx, None, &inbounds).await?;
     let mut turns: Vec<Option<Uuid>> = Vec::with_capacity(firing.len());
     for ((due, at), accepted) in firing.iter().zip(accepted) {
         turns.push(match accepted {

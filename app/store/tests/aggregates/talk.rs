@@ -31,21 +31,16 @@ pub(crate) fn address() -> Address {
     }
 }
 
-pub(crate) async fn say(
-    world: &World,
-    person: PersonId,
-    conversation: ConversationId,
-    text: &str,
-    attachments: Vec<Attachment>,
-) -> Accepted {
-    let inbound = Inbound {
+/// A message that waits for its turn.
+pub(crate) fn message(person: PersonId, target: Target, text: &str) -> Inbound {
+    Inbound {
         source: Source::Http,
         person,
         host: person,
         sender: "somebody".into(),
         time_zone: "Europe/Berlin".into(),
         agent: MAIN_AGENT,
-        target: Target::Existing(conversation),
+        target,
         external_id: None,
         body_hash: Sha256::digest(text.as_bytes()).into(),
         reply: address(),
@@ -53,11 +48,21 @@ pub(crate) async fn say(
         sent_at: None,
         arrived_at: "2026-11-21T10:00:00Z".parse().unwrap(),
         text: text.to_owned(),
-        attachments,
+        attachments: Vec::new(),
         provenance: Provenance::Member,
         meeting: Meeting::Queue,
-    };
-    world.store.accept(inbound).await.unwrap()
+    }
+}
+
+pub(crate) async fn say(
+    world: &World,
+    person: PersonId,
+    conversation: ConversationId,
+    text: &str,
+    attachments: Vec<Attachment>,
+) -> Accepted {
+    let inbound = message(person, Target::Existing(conversation), text);
+    world.store.accept(Inbound { attachments, ..inbound }).await.unwrap()
 }
 
 /// Leases the one lane of the class that is due.

@@ -1,0 +1,203 @@
+-- The door, as functions: a batch of messages is stored, and its work enqueued, in one round trip.
+--
+-- A later release that needs another shape makes functions of other names beside these, and drops
+-- these when no running release calls them.
+
+-- Adds jobs to the ends of their lanes. Lanes are locked in the order of their ids, so that two
+-- batches never wait for each other.
+create function enqueue_jobs(of_class text, jobs uuid[], lanes uuid[], persons uuid[])
+returns void language plpgsql as $$
+begin
+    insert into queue_lane as l (class, id, state, due_at, pending)
+    select of_class, added.lane, 'ready', now(), count(*)
+    from unnest(lanes) as added (lane) group by added.lane order by added.lane
+    on conflict (class, id) do update set
+        pending = l.pending + excluded.pending,
+        state = case when l.state = 'idle' then 'ready' else l.state end,
+        due_at = case when l.state = 'idle' then excluded.due_at else l.due_at end;
+    insert into queue_job (id, class, lane, person_id)
+    select added.id, of_class, added.lane, added.person
+    from unnest(jobs, lanes, persons) with ordinality as added (id, lane, person, place)
+    order by added.place;
+end
+$$;
+
+-- Ends waits now. Lanes that do not wait are left alone.
+create function wake_lanes(of_class text, lanes uuid[])
+returns void language plpgsql as $$
+begin
+    with locked as (
+        select id from queue_lane
+        where class = of_class and id = any (lanes) and state = 'waiting'
+        order by id for no key update
+    )
+    update queue_lane l set state = 'ready', due_at = now()
+    from locked where l.class = of_class and l.id = locked.id;
+end
+$$;
+
+-- Stores messages. Element n of every array belongs to message n, except for the two that pair
+-- attachments with messages: file_of (n, from 1) and file_blob.
+--
+-- Locks, in the same order in every batch: conversations by id, then inbox keys, then lanes by id.
+-- Plain statements in a loop, and not one over the whole batch: mostly there is one message, and
+-- their plans are a third of the work.
+--
+-- One row for every message, in order: `outcome` is 'started', 'steered', 'duplicate',
+-- 'key_reused', 'no_conversation' or 'no_attachment'; the last names the blob.
+create function accept_messages(
+    -- Whose rows the rest of the transaction may touch; null leaves that as it is.
+    in_scope            text,
+    -- Ids for what is made: the message, the turn that it may begin, the conversation it may open.
+    new_message         uuid[],
+    new_turn            uuid[],
+    new_conversation    uuid[],
+    -- Where it goes: an existing conversation, or the one of a key, which is opened if need be.
+    to_conversation     uuid[],
+    to_key              text[],
+    host                uuid[],
+    sender              uuid[],
+    agent               uuid[],
+    -- Whether it joins a running turn of its sender.
+    may_steer           boolean[],
+    said_by             text[],
+    said_in             text[],
+    reply_to            text[],
+    by_schedule         uuid[],
+    -- The key under which a repeat is known; its id is null for a message without one.
+    key_channel         text[],
+    key_account         text[],
+    key_id              text[],
+    key_hash            bytea[],
+    part                bytea[],
+    visible             text[],
+    written_at          timestamptz[],
+    file_of             bigint[],
+    file_blob           uuid[]
+)
+returns table (outcome text, conversation uuid, message uuid, turn uuid, blob uuid)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    place   conversation;
+    joins   boolean;
+    known   bytea;
+    started uuid[] := '{}';
+    lanes   uuid[] := '{}';
+    owners  uuid[] := '{}';
+    steered uuid[] := '{}';
+begin
+    if in_scope is not null then
+        perform set_config('famulus.persons', in_scope, true);
+    end if;
+    if cardinality(new_message) > 1 then
+        perform 1 from conversation c
+        where c.id = any (to_conversation) or c.key = any (to_key)
+        order by c.id for no key update;
+    end if;
+
+    for n in 1 .. cardinality(new_message) loop
+        outcome := null;
+        conversation := null;
+        message := null;
+        turn := null;
+        blob := null;
+
+        if to_key[n] is null then
+            select * into place from conversation c
+            where c.id = to_conversation[n] and c.person_id in (host[n], sender[n])
+            for no key update;
+        else
+            select * into place from conversation c where c.key = to_key[n] for no key update;
+            if not found then
+                insert into conversation (id, key, person_id, agent_id)
+                values (new_conversation[n], to_key[n], host[n], agent[n])
+                on conflict (key) do nothing;
+                -- Somebody else may have opened it meanwhile.
+                select * into place from conversation c where c.key = to_key[n]
+                for no key update;
+            end if;
+        end if;
+        if place.id is null or place.person_id not in (host[n], sender[n]) then
+            outcome := 'no_conversation';
+            return next;
+            continue;
+        end if;
+
+        if n = any (file_of) then
+            -- The lock keeps retention away until the reference is committed.
+            perform 1 from blob b
+            where b.id = any (file_blob) and b.state = 'whole' order by b.id for key share;
+            select f.blob into blob
+            from unnest(file_of, file_blob) with ordinality as f (place, blob, nth)
+            where f.place = n and not exists (
+                select 1 from blob b where b.id = f.blob and b.state = 'whole'
+                    and b.person_id in (host[n], sender[n])
+            )
+            order by f.nth limit 1;
+            if blob is not null then
+                outcome := 'no_attachment';
+                return next;
+                continue;
+            end if;
+        end if;
+
+        if key_id[n] is not null then
+            insert into inbox (channel, account, external_id, person_id, body_hash, message_id)
+            values (key_channel[n], key_account[n], key_id[n], place.person_id, key_hash[n],
+                    new_message[n])
+            on conflict (channel, account, external_id) do nothing;
+            if not found then
+                select i.body_hash, m.conversation_id, m.id, m.turn_id
+                into known, conversation, message, turn
+                from inbox i join message m on m.id = i.message_id
+                where i.channel = key_channel[n] and i.account = key_account[n]
+                    and i.external_id = key_id[n] and m.person_id in (host[n], sender[n]);
+                outcome := case
+                    when found and known = key_hash[n] then 'duplicate' else 'key_reused' end;
+                return next;
+                continue;
+            end if;
+        end if;
+
+        joins := coalesce(may_steer[n] and place.live_person = sender[n], false);
+        update conversation c set last_seq = c.last_seq + 1, updated_at = now()
+        where c.id = place.id returning c.last_seq into place.last_seq;
+        if joins then
+            turn := place.live_turn;
+            steered := steered || place.id;
+        else
+            turn := new_turn[n];
+            place.live_ord := place.last_seq;
+            insert into turn (id, conversation_id, person_id, actor_id, agent_id, ord,
+                              began_by, origin, schedule_id, state)
+            values (new_turn[n], place.id, place.person_id, sender[n], place.agent_id,
+                    place.last_seq, said_by[n], reply_to[n]::jsonb, by_schedule[n], 'queued');
+            started := started || new_turn[n];
+            lanes := lanes || place.id;
+            owners := owners || place.person_id;
+        end if;
+        insert into message (id, conversation_id, person_id, sender_id, turn_id, turn_ord, seq,
+                             role, source, external_id, provenance, parts, body, seen, sent_at)
+        values (new_message[n], place.id, place.person_id, sender[n], turn, place.live_ord,
+                place.last_seq, 'user', said_in[n]::jsonb, key_id[n], said_by[n], part[n],
+                visible[n], not joins, written_at[n]);
+        if n = any (file_of) then
+            insert into message_blob (message_id, blob_id, person_id)
+            select distinct new_message[n], f.blob, place.person_id
+            from unnest(file_of, file_blob) as f (place, blob) where f.place = n;
+        end if;
+        outcome := case when joins then 'steered' else 'started' end;
+        conversation := place.id;
+        message := new_message[n];
+        return next;
+    end loop;
+
+    if cardinality(started) > 0 then
+        perform enqueue_jobs('turn', started, lanes, owners);
+    end if;
+    if cardinality(steered) > 0 then
+        perform wake_lanes('turn', steered);
+    end if;
+end
+$$;
