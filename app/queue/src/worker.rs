@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Work is looked for this often even when no hint comes.
 const POLL: Duration = Duration::from_secs(10);
+/// And this often by a worker that holds leases. It does not look ahead, because the ends of its own
+/// leases, which the heartbeat moves, would be all that it sees.
+const BUSY_POLL: Duration = Duration::from_secs(1);
 /// Lanes claimed in one statement.
 const BATCH: usize = 64;
 
@@ -152,9 +155,8 @@ async fn at(instant: Option<Instant>) {
 async fn sleep_until_due(queue: &Queue, class: Class, idle: bool) -> Duration {
     let jitter = Duration::from_millis(u64::from(queue.worker.0.as_bytes()[15]) * 4);
     let poll = POLL + jitter;
-    // While this worker holds leases, their own ends stand in the index; the heartbeat moves them.
     if !idle {
-        return poll.min(queue.lease);
+        return BUSY_POLL.min(queue.lease);
     }
     match queue.next_due(class).await {
         Ok(Some(due)) => (due + Duration::from_millis(1)).min(poll),

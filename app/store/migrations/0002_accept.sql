@@ -46,8 +46,9 @@ $$;
 -- One row for every message, in order: `outcome` is 'started', 'steered', 'duplicate',
 -- 'key_reused', 'no_conversation' or 'no_attachment'; the last names the blob.
 create function accept_messages(
-    -- Whose rows the rest of the transaction may touch; null leaves that as it is.
-    in_scope            text,
+    -- Whether each message may touch the rows of its own people only; else whatever the transaction
+    -- may, as sweeps do.
+    each_for_itself     boolean,
     -- Ids for what is made: the message, the turn that it may begin, the conversation it may open.
     new_message         uuid[],
     new_turn            uuid[],
@@ -87,10 +88,10 @@ declare
     owners  uuid[] := '{}';
     steered uuid[] := '{}';
 begin
-    if in_scope is not null then
-        perform set_config('famulus.persons', in_scope, true);
-    end if;
     if cardinality(new_message) > 1 then
+        if each_for_itself then
+            perform set_config('famulus.persons', '*', true);
+        end if;
         perform 1 from conversation c
         where c.id = any (to_conversation) or c.key = any (to_key)
         order by c.id for no key update;
@@ -102,6 +103,9 @@ begin
         message := null;
         turn := null;
         blob := null;
+        if each_for_itself then
+            perform set_config('famulus.persons', host[n] || ',' || sender[n], true);
+        end if;
 
         if to_key[n] is null then
             select * into place from conversation c

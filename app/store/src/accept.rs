@@ -3,8 +3,12 @@
 //! Callers that arrive at the same time share one transaction: while one batch waits for the disk,
 //! the next one gathers. A message is acknowledged after its commit, never before.
 
-use crate::{accept_batch::accept_in, db::Store, error::Error};
-use famulus_core::ids::{BlobId, ConversationId, MessageId, PersonId, TurnId};
+use crate::{
+    accept_batch::{MessageScope, accept_in},
+    db::Store,
+    error::Error,
+};
+use famulus_core::ids::{BlobId, ConversationId, MessageId, TurnId};
 use famulus_core::inbound::Inbound;
 use famulus_queue::hint::{Hints, Topic};
 use futures::future::BoxFuture;
@@ -178,12 +182,9 @@ async fn commit(
     pool: &PgPool,
     inbounds: &[Inbound],
 ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
-    let mut persons: Vec<PersonId> = inbounds.iter().flat_map(|i| [i.host, i.person]).collect();
-    persons.sort_unstable();
-    persons.dedup();
     famulus_core::crash::before("accept.commit");
     // One statement outside a transaction block: it commits before its answer comes.
-    let results = accept_in(pool, Some(&persons), inbounds).await?;
+    let results = accept_in(pool, MessageScope::Own, inbounds).await?;
     famulus_core::crash::after("accept.commit");
     Ok(results)
 }

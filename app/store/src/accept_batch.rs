@@ -10,7 +10,7 @@ use crate::{
 };
 use famulus_core::{
     blob::BlobRef,
-    ids::{BlobId, ConversationId, MessageId, PersonId, TurnId},
+    ids::{BlobId, ConversationId, MessageId, TurnId},
     inbound::{Attachment, Inbound, Meeting, Source, Target},
     message::{FilePart, Part, PartBody, Provenance},
     render,
@@ -18,6 +18,15 @@ use famulus_core::{
 use famulus_queue::Instant;
 use sqlx::{PgExecutor, query_as};
 use uuid::Uuid;
+
+/// Whose rows a message may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessageScope {
+    /// Its sender's and its host's.
+    Own,
+    /// Those of the transaction that it is stored in.
+    Transaction,
+}
 
 /// What the database says of one message.
 struct Row {
@@ -30,14 +39,13 @@ struct Row {
 
 /// Stores messages: in a transaction of its own on a pool, or in the caller's.
 ///
-/// `scope` names whose rows the transaction may touch from here on; `None` leaves that as it is.
+/// In the caller's transaction its scope holds; otherwise each message has that of its own people.
 /// The outer error means that nothing may be committed; an inner one concerns one message only.
 pub(crate) async fn accept_in(
     executor: impl PgExecutor<'_>,
-    scope: Option<&[PersonId]>,
+    scope: MessageScope,
     inbounds: &[Inbound],
 ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
-    let scope = scope.map(|persons| crate::db::persons(crate::db::Scope::Persons(persons)));
     let origins = json_of(inbounds, |inbound| &inbound.reply)?;
     let sources = json_of(inbounds, |inbound| &inbound.source)?;
     let parts: Vec<Vec<u8>> =
@@ -51,7 +59,7 @@ pub(crate) async fn accept_in(
         r#"select outcome as "outcome!", conversation, message, turn, blob
            from accept_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
                                 $16, $17, $18, $19, $20, $21, $22, $23)"#,
-        scope as Option<String>,
+        scope == MessageScope::Own,
         &each(inbounds, |_| MessageId::new().0),
         &each(inbounds, |_| TurnId::new().0),
         &each(inbounds, |_| ConversationId::new().0),

@@ -18,3 +18,4 @@ mod schedules;
 mod sweep;
 mod talk;
 mod views;
+mod worker;
