@@ -148,6 +148,7 @@ pub(crate) async fn drain(mut rest: impl Stream<Item = io::Result<Bytes>> + Unpi
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     // An empty body is an object without fields: most requests have no field that is needed.
     let bytes: &'a [u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    no_array(bytes)?;
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
@@ -156,6 +157,19 @@ pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T,
     })?;
     deserializer.end().map_err(|error| invalid(error.to_string()))?;
     Ok(parsed)
+}
+
+/// Refuses an array, which would otherwise be read as the fields of an object in their order.
+fn no_array(bytes: &[u8]) -> Result<(), Problem> {
+    let before = bytes.len() - bytes.trim_ascii_start().len();
+    if bytes.get(before) != Some(&b'[') {
+        return Ok(());
+    }
+    let lines = bytes[..before].split(|byte| *byte == b'\n');
+    let (line, column) = lines.fold((0, 0), |(count, _), line| (count + 1, line.len() + 1));
+    Err(invalid(format!(
+        "the body is an array, but an object is expected, at line {line} column {column}"
+    )))
 }
 
 fn invalid(detail: String) -> Problem {
@@ -217,6 +231,7 @@ mod tests {
         check(r#"{"inner":[}"#, "line 1 column 11");
         check(r#"{"other":1}"#, "unknown field `other`");
         check("{} {}", "trailing characters");
+        check("\n [[{\"count\":1}]]", "an object is expected, at line 2 column 2");
         assert_eq!(parse::<Outer>(b" ").unwrap(), Outer { inner: Vec::new() });
     }
 

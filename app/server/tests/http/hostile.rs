@@ -70,8 +70,11 @@ async fn a_wrong_body_is_told_where_it_is_wrong() {
         let deep = "[".repeat(200_000);
         let cron = br#"{"note":"x","rule":{"kind":"cron","expression":"61 * * * *"}}"#;
         let blob = br#"{"text":"a","attachments":[{"blob":{"id":5}}]}"#;
-        let cases: [(&str, &[u8], &str); 12] = [
+        let cases: [(&str, &[u8], &str); 15] = [
             ("/chat", br#"{"message": }"#, "line 1 column 13"),
+            ("/chat", br#"["hello"]"#, "object"),
+            (messages, br#" ["hello"]"#, "object"),
+            ("/v1/schedules", br#"["note",{"kind":"every","seconds":60}]"#, "object"),
             ("/chat", b"hello", "line 1 column 1"),
             ("/chat", br#"{"message":"a"} x"#, "trailing characters"),
             ("/chat", b"{\"message\":\"\xff\"}", "line 1"),
