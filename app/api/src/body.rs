@@ -5,13 +5,12 @@ use crate::{
     problem::{Kind, Problem},
 };
 use axum::{
-    body::Body,
     extract::{FromRequest, FromRequestParts, Query, Request},
     http::{HeaderMap, header, request::Parts},
 };
 use bytes::{Bytes, BytesMut};
 use famulus_core::person::Caller;
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use std::{io, str::FromStr, sync::Arc, time::Duration};
 
@@ -20,9 +19,9 @@ use std::{io, str::FromStr, sync::Arc, time::Duration};
 const DRAINED: usize = 64 * 1024 * 1024;
 /// How long that may take.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
-/// Pauses of a JSON body, all together, as a multiple of one: a body of single bytes is not read for
-/// hours.
-const PACES: u32 = 4;
+/// How long a body may take that is held whole, as a multiple of the patience that a single pause
+/// meets: it takes memory that others need.
+const PATIENCES: u32 = 4;
 
 /// A JSON body, at most `api.json_bytes` long.
 pub(crate) struct Json<T>(pub(crate) T);
@@ -86,8 +85,8 @@ pub(crate) async fn collect(
     app: &App,
 ) -> Result<Bytes, Problem> {
     let announced = announced(request.headers());
-    let pace = app.api.config.request_timeout();
-    let mut stream = pieces(request.into_body(), pace);
+    let pace = app.api.config.pace();
+    let mut stream = pace.pieces(request.into_body());
     if announced.is_some_and(|length| length > limit as u64) {
         drain(stream).await;
         return Err(too_large(limit as u64, key));
@@ -103,30 +102,15 @@ pub(crate) async fn collect(
         }
         Ok(bytes.freeze())
     };
-    let read = tokio::time::timeout(pace * PACES, whole).await;
+    let read = tokio::time::timeout(pace.patience() * PATIENCES, whole).await;
     match read {
         Ok(Err(problem)) if problem.kind == Kind::TooLarge => {
             drain(stream).await;
             Err(problem)
         }
         Ok(read) => read,
-        Err(_) => Err(too_slow()),
+        Err(_) => Err(Problem::too_slow()),
     }
-}
-
-/// A body as it comes; a piece that does not come within `pace` ends it.
-pub(crate) fn pieces(body: Body, pace: Duration) -> BoxStream<'static, io::Result<Bytes>> {
-    let stream = body.into_data_stream();
-    futures::stream::unfold(Some(stream), move |stream| async move {
-        let mut stream = stream?;
-        match tokio::time::timeout(pace, stream.next()).await {
-            Ok(Some(Ok(piece))) => Some((Ok(piece), Some(stream))),
-            Ok(Some(Err(error))) => Some((Err(io::Error::other(error)), None)),
-            Ok(None) => None,
-            Err(_) => Some((Err(io::Error::from(io::ErrorKind::TimedOut)), None)),
-        }
-    })
-    .boxed()
 }
 
 /// Reads on for a while without keeping anything.
@@ -188,17 +172,9 @@ pub(crate) fn too_large(limit: u64, key: &str) -> Problem {
     )
 }
 
-fn too_slow() -> Problem {
-    Problem::new(
-        Kind::TooSlow,
-        "the body did not come in time",
-        "send it again over a better connection, or raise `api.request_timeout_seconds`",
-    )
-}
-
 fn broken(error: &io::Error) -> Problem {
     if error.kind() == io::ErrorKind::TimedOut {
-        return too_slow();
+        return Problem::too_slow();
     }
     Problem::bad("the body broke off before its end", "send the request again")
 }
@@ -233,14 +209,5 @@ mod tests {
         check("{} {}", "trailing characters");
         check("\n [[{\"count\":1}]]", "an object is expected, at line 2 column 2");
         assert_eq!(parse::<Outer>(b" ").unwrap(), Outer { inner: Vec::new() });
-    }
-
-    #[tokio::test]
-    async fn a_body_that_stands_still_ends() {
-        let body = Body::from_stream(futures::stream::pending::<io::Result<Bytes>>());
-        let mut stream = pieces(body, Duration::from_millis(5));
-        let error = stream.next().await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(stream.next().await.is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! The section `[api]`. Every key needs a restart.
 
+use crate::pace::Pace;
 use serde::Deserialize;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -33,8 +34,10 @@ pub struct Config {
     pub viewer_limit: usize,
     /// Connections at once, event streams included.
     pub connection_limit: usize,
-    /// How long a request's head, and each next piece of its body, may take.
+    /// How long a request's head, and a pause in its body, may take.
     pub request_timeout_seconds: u64,
+    /// What must come of a body in a second, in the long run.
+    pub body_bytes_per_second: u64,
     /// How long `POST /chat` waits for its turn before it answers without the reply.
     pub chat_wait_seconds: u64,
 }
@@ -55,6 +58,8 @@ impl Default for Config {
             viewer_limit: 20_000,
             connection_limit: 22_000,
             request_timeout_seconds: 30,
+            // A telephone on GPRS sends several times as much.
+            body_bytes_per_second: 1024,
             chat_wait_seconds: 600,
         }
     }
@@ -63,6 +68,10 @@ impl Default for Config {
 impl Config {
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_secs(self.request_timeout_seconds.max(1))
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::new(self.request_timeout(), self.body_bytes_per_second)
     }
 
     pub(crate) fn chat_wait(&self) -> Duration {

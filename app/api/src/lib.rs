@@ -23,6 +23,7 @@ mod guard;
 mod handlers;
 mod limits;
 pub mod openapi;
+mod pace;
 mod path;
 pub mod problem;
 mod readiness;

@@ -147,6 +147,15 @@ impl Problem {
         )
     }
 
+    pub(crate) fn too_slow() -> Self {
+        Self::new(
+            Kind::TooSlow,
+            "the body came too slowly",
+            "send it again over a better connection, and large files with POST /v1/blobs; or raise \
+             `api.request_timeout_seconds`, or lower `api.body_bytes_per_second`",
+        )
+    }
+
     pub(crate) fn after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
@@ -306,11 +315,9 @@ impl From<BlobError> for Problem {
                 format!("the file is larger than {limit} bytes"),
                 "send a smaller file, or raise `api.upload_bytes` or `api.blob_bytes`",
             ),
-            BlobError::Cut(source) if source.kind() == std::io::ErrorKind::TimedOut => Self::new(
-                Kind::TooSlow,
-                "the next piece of the file did not come in time",
-                "send it again over a better connection, or raise `api.request_timeout_seconds`",
-            ),
+            BlobError::Cut(source) if source.kind() == std::io::ErrorKind::TimedOut => {
+                Self::too_slow()
+            }
             BlobError::Cut(_) => {
                 Self::bad("the file ended before its end", "send it again; nothing was kept of it")
             }

@@ -6,7 +6,9 @@
 
 use crate::{
     app::{Api, App},
+    body,
     guard::{self, Door},
+    pace::Pace,
     problem::Problem,
     routes,
     viewers::sse::{self, Source},
@@ -39,6 +41,8 @@ use tower::ServiceExt as _;
 const BUFFER: usize = 16 * 1024;
 /// After an error of `accept`, which is nearly always a lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How long the rest of a body is waited for that nobody reads.
+const UNWANTED: Duration = Duration::from_secs(1);
 
 /// The API could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -205,7 +209,7 @@ impl Server {
                     Err(never) => match never {},
                 }
             }
-            Err(problem) => refuse(problem, body).await,
+            Err(problem) => refuse(problem, self.app.api.config.body_bytes_per_second, body).await,
         };
         let status = response.status().as_u16().to_string();
         metrics::histogram!("famulus_http_seconds", "method" => method.to_string(), "status" => status)
@@ -215,13 +219,12 @@ impl Server {
 }
 
 /// A body that nobody reads is not read: the connection ends behind the answer.
-async fn refuse(problem: Problem, body: Body) -> Response {
+async fn refuse(problem: Problem, bytes_per_second: u64, body: Body) -> Response {
     use hyper::body::Body as _;
     let small = body.size_hint().upper().is_some_and(|bytes| bytes <= BUFFER as u64);
     if small {
         // What is here already costs nothing, and the connection can be used again.
-        let rest = crate::body::pieces(body, Duration::from_secs(1));
-        crate::body::drain(rest).await;
+        body::drain(Pace::new(UNWANTED, bytes_per_second).pieces(body)).await;
     }
     problem.into_response()
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Who, announced, drain, id, pieces, too_large},
+    body::{Who, announced, drain, id, too_large},
     files::media_type,
     handlers::{Answer, json},
 };
@@ -13,7 +13,7 @@ use axum::{
     response::IntoResponse,
 };
 use famulus_core::{blob::Blobs as _, ids::BlobId};
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use std::sync::Arc;
 
 pub(crate) async fn create(
@@ -28,12 +28,12 @@ pub(crate) async fn create(
         .and_then(|value| value.to_str().ok())
         .map_or_else(|| media_type(""), media_type);
     let announced = announced(request.headers());
-    let stream = pieces(request.into_body(), app.api.config.request_timeout());
+    let stream = app.api.config.pace().pieces(request.into_body());
     if announced.is_some_and(|length| length > limit) {
         drain(stream).await;
         return Err(too_large(limit, "api.blob_bytes"));
     }
-    let blob = app.api.store.put(caller.person.id, &declared, limit, stream).await?;
+    let blob = app.api.store.put(caller.person.id, &declared, limit, stream.boxed()).await?;
     json(StatusCode::CREATED, &blob)
 }
 

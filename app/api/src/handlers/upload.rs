@@ -5,9 +5,15 @@ use crate::{
     body::Who,
     files::media_type,
     handlers::{Answer, messages, ok},
-    problem::{Kind, Problem},
+    problem::Problem,
 };
-use axum::extract::{FromRequest as _, Multipart, Request, State, multipart::Field};
+use axum::{
+    body::Body,
+    extract::{
+        DefaultBodyLimit, FromRequest as _, Multipart, Request, State,
+        multipart::{Field, MultipartError},
+    },
+};
 use bytes::Bytes;
 use famulus_channels::http::inbound::Sent;
 use famulus_core::{
@@ -19,7 +25,7 @@ use famulus_store::MAIN_AGENT;
 use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{io, sync::Arc, time::Duration};
+use std::{error::Error as _, io, sync::Arc};
 
 /// Bytes of a text field.
 const FIELD: usize = 1024;
@@ -41,26 +47,29 @@ pub(crate) async fn upload(
     request: Request,
 ) -> Answer {
     let key = messages::key(request.headers())?;
+    let pace = app.api.config.pace();
+    let mut request = request.map(|body| Body::from_stream(pace.pieces(body)));
+    // The file has a limit of its own.
+    DefaultBodyLimit::disable().apply(&mut request);
     let mut parts = Multipart::from_request(request, &app).await.map_err(|rejection| {
         Problem::bad(rejection.body_text(), "send multipart/form-data with a part named `file`")
     })?;
-    let pace = app.api.config.request_timeout();
     let mut name: Option<String> = None;
     let mut file: Option<(BlobRef, String)> = None;
     for _ in 0..PARTS {
-        let next = tokio::time::timeout(pace, parts.next_field()).await.map_err(|_| slow())?;
-        let Some(field) = next.map_err(|error| malformed(&error.body_text()))? else { break };
+        let Some(field) = parts.next_field().await.map_err(|error| malformed(&error))? else {
+            break;
+        };
         match field.name() {
             Some("file") if file.is_none() => {
                 let given = field.file_name().unwrap_or_default().to_owned();
                 let declared = media_type(field.content_type().unwrap_or_default());
                 let limit = app.api.config.upload_bytes;
-                let bytes = pieces(field, pace);
-                let blob =
-                    app.api.store.put(caller.person.id, &declared, limit, bytes.boxed()).await?;
+                let bytes = pieces(field).boxed();
+                let blob = app.api.store.put(caller.person.id, &declared, limit, bytes).await?;
                 file = Some((blob, given));
             }
-            Some("filename") => name = Some(short(field, pace).await?),
+            Some("filename") => name = Some(short(field).await?),
             Some(_) | None => {}
         }
     }
@@ -90,26 +99,21 @@ pub(crate) async fn upload(
     })
 }
 
-fn pieces(
-    field: Field<'_>,
-    pace: Duration,
-) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + '_ {
-    futures::stream::unfold(Some(field), move |field| async move {
+fn pieces(field: Field<'_>) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + '_ {
+    futures::stream::unfold(Some(field), async |field| {
         let mut field = field?;
-        match tokio::time::timeout(pace, field.chunk()).await {
-            Ok(Ok(Some(piece))) => Some((Ok(piece), Some(field))),
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some((Err(io::Error::other(error)), None)),
-            Err(_) => Some((Err(io::ErrorKind::TimedOut.into()), None)),
+        match field.chunk().await {
+            Ok(Some(piece)) => Some((Ok(piece), Some(field))),
+            Ok(None) => None,
+            Err(error) if is_late(&error) => Some((Err(io::ErrorKind::TimedOut.into()), None)),
+            Err(error) => Some((Err(io::Error::other(error)), None)),
         }
     })
 }
 
-async fn short(mut field: Field<'_>, pace: Duration) -> Result<String, Problem> {
+async fn short(mut field: Field<'_>) -> Result<String, Problem> {
     let mut bytes = Vec::new();
-    loop {
-        let piece = tokio::time::timeout(pace, field.chunk()).await.map_err(|_| slow())?;
-        let Some(piece) = piece.map_err(|error| malformed(&error.body_text()))? else { break };
+    while let Some(piece) = field.chunk().await.map_err(|error| malformed(&error))? {
         if bytes.len() + piece.len() > FIELD {
             return Err(Problem::bad("the field `filename` is too long", "shorten the name"));
         }
@@ -118,14 +122,25 @@ async fn short(mut field: Field<'_>, pace: Duration) -> Result<String, Problem> 
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn malformed(detail: &str) -> Problem {
-    Problem::bad(format!("the form is malformed: {detail}"), "send it again as multipart/form-data")
+fn malformed(error: &MultipartError) -> Problem {
+    if is_late(error) {
+        return Problem::too_slow();
+    }
+    Problem::bad(
+        format!("the form is malformed: {}", error.body_text()),
+        "send it again as multipart/form-data",
+    )
 }
 
-fn slow() -> Problem {
-    Problem::new(
-        Kind::TooSlow,
-        "the next part of the form did not come in time",
-        "send it again over a better connection, or raise `api.request_timeout_seconds`",
-    )
+/// Whether the form ended because its body came too slowly.
+fn is_late(error: &MultipartError) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }

@@ -82,7 +82,11 @@ pub const KEYS: &[Key] = &[
     restart("api.requests_burst", "requests of one token at once"),
     restart("api.viewer_limit", "event streams at once"),
     restart("api.connection_limit", "connections at once, event streams included"),
-    restart("api.request_timeout_seconds", "for a request's head, and each next piece of its body"),
+    restart("api.request_timeout_seconds", "for a request's head, and a pause in its body"),
+    restart(
+        "api.body_bytes_per_second",
+        "bytes of a body that must come in a second, in the long run; a slower one is cut off",
+    ),
     restart("api.chat_wait_seconds", "how long POST /chat waits for its reply"),
     restart(
         "channels.http.webhook_url",

@@ -47,12 +47,23 @@ async fn thirty_megabytes_are_refused_with_the_remedy() {
             }
             raw.abort();
         }
+        // As a form, of which a part of the file is stored before it is too large.
+        let form = |bytes: usize| {
+            let request = owner.request(Method::POST, "/api/upload");
+            let request = request.header("content-type", "multipart/form-data; boundary=b");
+            let part = "content-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n";
+            client::answer(request.body(format!("--b\r\n{part}{}\r\n--b--\r\n", " ".repeat(bytes))))
+        };
+        let answer = form(11 * MIB).await;
+        assert!(answer.body["remedy"].as_str().unwrap().contains("api.upload_bytes"));
+        answer.refused(413);
         let wide = json!({ "text": " ".repeat(2 * MIB) });
         owner.post("/v1/conversations/main/messages", wide).await.refused(413);
         for table in ["select count(*) from blob", "select count(*) from blob_piece"] {
             assert_eq!(world.database.count(table).await, 0, "nothing stays behind");
         }
         assert_eq!(owner.say("Still there?").await, "Fine.");
+        assert_eq!(form(9 * MIB).await.ok()["filename"], "a", "what is within the limit is taken");
     })
     .await;
 }
@@ -117,11 +128,19 @@ async fn whoever_is_slow_is_cut_off_and_holds_nobody_up() {
             format!("{}content-length: 9000\r\n\r\n", head(&owner.token, "POST", path))
         };
         let nobody = "POST /chat HTTP/1.1\r\nhost: test\r\ncontent-length: 9000\r\n\r\n";
+        let form = |part: &str| {
+            let length = "content-type: multipart/form-data; boundary=b\r\ncontent-length: 9000";
+            format!("{}{length}\r\n\r\n--b\r\n{part}", head(&owner.token, "POST", "/api/upload"))
+        };
+        let file = "content-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n";
         // What is sent at once, what comes back, and when at the latest.
         let cases = [
             ("GET /livez HTTP/1.1\r\nhost: test\r\nx-slow: ".to_owned(), "", 3),
             (post("/chat"), "HTTP/1.1 408", 6),
             (post("/v1/conversations/main/messages"), "HTTP/1.1 408", 6),
+            (post("/v1/blobs"), "HTTP/1.1 408", 12),
+            (form(file), "HTTP/1.1 408", 12),
+            (form("x-slow: "), "HTTP/1.1 408", 12),
             (nobody.to_owned(), "HTTP/1.1 401", 12),
         ];
         let slow = cases.map(|(sent, answer, seconds)| async move {
@@ -131,7 +150,7 @@ async fn whoever_is_slow_is_cut_off_and_holds_nobody_up() {
             assert!(took < Duration::from_secs(seconds), "{took:?} for {sent}");
             assert!(said.starts_with(answer), "{said}");
         });
-        let silent = [post("/chat"), post("/v1/blobs")].map(|sent| async move {
+        let silent = [post("/chat"), post("/v1/blobs"), form(file)].map(|sent| async move {
             let mut raw = Raw::connect(owner.address).await;
             raw.send(&sent).await;
             let began = Instant::now();
