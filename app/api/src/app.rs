@@ -1,7 +1,7 @@
 //! What the handlers share.
 
 use crate::{
-    auth::Known, config::Config, limits::Limiter, readiness::Readiness, routes::Routes,
+    auth::Known, config::Config, limits::Limiter, readiness::Readiness, room::Room, routes::Routes,
     viewers::Hub,
 };
 use famulus_core::{Clock, ids::TokenId};
@@ -42,13 +42,22 @@ pub(crate) struct App {
     /// Wrong credentials, by address.
     pub(crate) failures: Limiter<IpAddr>,
     pub(crate) requests: Limiter<TokenId>,
+    pub(crate) room: Room,
     pub(crate) routes: Routes,
     pub(crate) shutdown: CancellationToken,
 }
 
 impl App {
     pub(crate) fn new(api: Api, routes: Routes, shutdown: CancellationToken) -> Self {
-        let Config { failed_auth_per_minute, requests_per_second, requests_burst, .. } = api.config;
+        let Config {
+            failed_auth_per_minute,
+            requests_per_second,
+            requests_burst,
+            buffered_bytes,
+            json_bytes,
+            chat_body_bytes,
+            ..
+        } = api.config;
         Self {
             api,
             known: Known::default(),
@@ -58,6 +67,7 @@ impl App {
                 Duration::from_mins(1),
             ),
             requests: Limiter::new(requests_burst, requests_per_second, Duration::from_secs(1)),
+            room: Room::new(buffered_bytes, json_bytes.max(chat_body_bytes)),
             routes,
             shutdown,
         }

@@ -2,7 +2,9 @@
 
 use crate::{
     app::App,
+    pace::Pace,
     problem::{Kind, Problem},
+    room::{Held, Room, SMALL},
 };
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, Request},
@@ -11,6 +13,7 @@ use axum::{
 use bytes::{Bytes, BytesMut};
 use famulus_core::person::Caller;
 use futures::{Stream, StreamExt};
+use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use std::{io, str::FromStr, sync::Arc, time::Duration};
 
@@ -23,16 +26,22 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// meets: it takes memory that others need.
 const PATIENCES: u32 = 4;
 
-/// A JSON body, at most `api.json_bytes` long.
-pub(crate) struct Json<T>(pub(crate) T);
+/// A JSON body, at most `api.json_bytes` long, and the room that it takes until its handler ends.
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) Held);
+
+/// The bytes of a whole body, and the room that they take.
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    pub(crate) held: Held,
+}
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let limit = app.api.config.json_bytes;
-        let bytes = collect(request, limit, "api.json_bytes", app).await?;
-        parse(&bytes).map(Self)
+        let Whole { bytes, held } = collect(request, limit, "api.json_bytes", app).await?;
+        Ok(Self(parse(&bytes)?, held))
     }
 }
 
@@ -83,34 +92,83 @@ pub(crate) async fn collect(
     limit: usize,
     key: &'static str,
     app: &App,
-) -> Result<Bytes, Problem> {
-    let announced = announced(request.headers());
+) -> Result<Whole, Problem> {
+    let length = request.body().size_hint().exact();
     let pace = app.api.config.pace();
     let mut stream = pace.pieces(request.into_body());
-    if announced.is_some_and(|length| length > limit as u64) {
-        drain(stream).await;
-        return Err(too_large(limit as u64, key));
-    }
-    let whole = async {
-        let mut bytes = BytesMut::with_capacity(announced.unwrap_or(0).min(64 * 1024) as usize);
-        while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(|error| broken(&error))?;
-            if bytes.len() + piece.len() > limit {
-                return Err(too_large(limit as u64, key));
-            }
-            bytes.extend_from_slice(&piece);
+    let read = match length.map(usize::try_from) {
+        Some(Ok(length)) if length <= limit => {
+            read_known(&mut stream, length, pace, &app.room).await
         }
-        Ok(bytes.freeze())
+        Some(Ok(_) | Err(_)) => Err(too_large(limit as u64, key)),
+        None => read_unknown(&mut stream, limit, key, pace, &app.room).await,
     };
-    let read = tokio::time::timeout(pace.patience() * PATIENCES, whole).await;
-    match read {
-        Ok(Err(problem)) if problem.kind == Kind::TooLarge => {
-            drain(stream).await;
-            Err(problem)
-        }
-        Ok(read) => read,
-        Err(_) => Err(Problem::too_slow()),
+    if read.as_ref().is_err_and(|problem| matches!(problem.kind, Kind::TooLarge | Kind::NoRoom)) {
+        drain(stream).await;
     }
+    read
+}
+
+/// Reads a body whose length was announced.
+async fn read_known(
+    stream: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin),
+    length: usize,
+    pace: Pace,
+    room: &Room,
+) -> Result<Whole, Problem> {
+    let held = room.take(length, pace.patience()).await?;
+    let mut bytes = BytesMut::with_capacity(length);
+    in_time(pace, async {
+        while let Some(piece) = stream.next().await {
+            bytes.extend_from_slice(&piece.map_err(|error| broken(&error))?);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(Whole { bytes: bytes.freeze(), held })
+}
+
+/// Reads a body whose end nobody knows: as a small one, until it is too large for that.
+async fn read_unknown(
+    stream: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin),
+    limit: usize,
+    key: &'static str,
+    pace: Pace,
+    room: &Room,
+) -> Result<Whole, Problem> {
+    let mut held = room.take(SMALL.min(limit), pace.patience()).await?;
+    let mut bytes = BytesMut::new();
+    let mut end = SMALL.min(limit);
+    loop {
+        let over = in_time(pace, async {
+            while let Some(piece) = stream.next().await {
+                let piece = piece.map_err(|error| broken(&error))?;
+                if bytes.len() + piece.len() > end {
+                    return Ok(Some(piece));
+                }
+                bytes.extend_from_slice(&piece);
+            }
+            Ok(None)
+        })
+        .await?;
+        let Some(piece) = over else { return Ok(Whole { bytes: bytes.freeze(), held }) };
+        if end == limit || bytes.len() + piece.len() > limit {
+            return Err(too_large(limit as u64, key));
+        }
+        held = room.take(limit, pace.patience()).await?;
+        end = limit;
+        bytes.reserve(limit - bytes.len());
+        bytes.extend_from_slice(&piece);
+    }
+}
+
+/// Reads until the time is over that a body may take which is held whole.
+async fn in_time<T>(
+    pace: Pace,
+    read: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let read = tokio::time::timeout(pace.patience() * PATIENCES, read).await;
+    read.unwrap_or_else(|_| Err(Problem::too_slow()))
 }
 
 /// Reads on for a while without keeping anything.

@@ -20,6 +20,8 @@ pub struct Config {
     pub json_bytes: usize,
     /// Largest body of `POST /chat`, files included, in bytes.
     pub chat_body_bytes: usize,
+    /// Bodies of JSON requests that are held at once, in bytes; more of them wait.
+    pub buffered_bytes: usize,
     /// Largest file of `POST /api/upload`, in bytes.
     pub upload_bytes: u64,
     /// Largest file of `POST /v1/blobs`, in bytes.
@@ -50,6 +52,8 @@ impl Default for Config {
             internal_listen: local(3001),
             json_bytes: MIB,
             chat_body_bytes: 25 * MIB,
+            // Five of the largest at once, and thousands of the usual ones beside them.
+            buffered_bytes: 128 * MIB,
             upload_bytes: 10 * MIB as u64,
             blob_bytes: 25 * MIB as u64,
             failed_auth_per_minute: 10,

@@ -27,6 +27,7 @@ mod pace;
 mod path;
 pub mod problem;
 mod readiness;
+mod room;
 pub mod routes;
 mod serve;
 pub mod viewers;

@@ -115,7 +115,7 @@ mod tests {
         let mut stream = PACE.pieces(Body::from_stream(body));
         for _ in 0..5 {
             assert!(stream.next().await.unwrap().is_ok());
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
         }
         assert!(stream.next().await.is_none());
     }

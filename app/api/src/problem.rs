@@ -32,6 +32,7 @@ pub enum Kind {
     TooManyFailures,
     TooManyRequests,
     TooManyViewers,
+    NoRoom,
     Unavailable,
     DiskFull,
     Internal,
@@ -81,6 +82,7 @@ impl Kind {
             Self::TooManyViewers => {
                 (StatusCode::SERVICE_UNAVAILABLE, "too-many-viewers", "Too many event streams")
             }
+            Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "no-room", "Too many bodies at once"),
             Self::Unavailable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The database does not answer")
             }
@@ -390,6 +392,7 @@ mod tests {
             TooManyFailures,
             TooManyRequests,
             TooManyViewers,
+            NoRoom,
             Unavailable,
             DiskFull,
             Internal,

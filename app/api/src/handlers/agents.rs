@@ -70,7 +70,10 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
     ok(&Agents { agents: app.api.store.agents().await? })
 }
 
-pub(crate) async fn create(State(app): State<Arc<App>>, Json(new): Json<NewAgent>) -> Answer {
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Json(new, _held): Json<NewAgent>,
+) -> Answer {
     let NewAgent { name, prompt, model, step_cap, budgets, tools } = new;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
@@ -94,7 +97,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, Json(new): Json<NewAgent
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
-    Json(change): Json<AgentChange>,
+    Json(change, _held): Json<AgentChange>,
 ) -> Answer {
     let AgentChange { prompt, model, step_cap, budgets, tools } = change;
     check(&app.api.catalogue, prompt.as_deref(), step_cap.flatten(), tools.as_ref())?;

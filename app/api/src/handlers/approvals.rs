@@ -58,7 +58,7 @@ pub(crate) async fn decide(
     State(app): State<Arc<App>>,
     Who(caller): Who,
     Path(approval): Path<String>,
-    Json(decision): Json<Decision>,
+    Json(decision, _held): Json<Decision>,
 ) -> Answer {
     let which = Decide::Id(id::<ApprovalId>("approval", &approval, LIST)?);
     let yes = decision.decision == Verdict::Approve;

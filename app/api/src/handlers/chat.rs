@@ -8,8 +8,7 @@
 
 use crate::{
     app::App,
-    body::Who,
-    body::{collect, parse},
+    body::{Who, Whole, collect, parse},
     files::{self, InlineFile},
     handlers::{
         Answer, commands, conversations, json,
@@ -120,7 +119,7 @@ pub(crate) async fn chat(
 ) -> Answer {
     let key = messages::key(request.headers())?;
     let limit = app.api.config.chat_body_bytes;
-    let bytes = collect(request, limit, "api.chat_body_bytes", &app).await?;
+    let Whole { bytes, held } = collect(request, limit, "api.chat_body_bytes", &app).await?;
     let body: Body<'_> = parse(&bytes)?;
     let wait = !is_async(body.is_async)?;
     let conversation = match text(body.conversation_id) {
@@ -180,6 +179,8 @@ pub(crate) async fn chat(
     drop(inline);
     drop(bytes);
     let accepted = messages::accept(&app, &caller, sent).await?;
+    // The turn may take minutes, and needs nothing of the body.
+    drop(held);
     if !wait {
         return json(StatusCode::ACCEPTED, &taken(accepted, None));
     }

@@ -114,7 +114,7 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(new): Json<NewConversation>,
+    Json(new, _held): Json<NewConversation>,
 ) -> Answer {
     let NewConversation { title, agent } = new;
     if let Some(title) = &title {
@@ -149,7 +149,7 @@ pub(crate) async fn rename(
     State(app): State<Arc<App>>,
     Who(caller): Who,
     Path(id): Path<String>,
-    Json(rename): Json<Rename>,
+    Json(rename, _held): Json<Rename>,
 ) -> Answer {
     text("title", &rename.title, TITLE)?;
     let id = existing(&app, &caller.person, &id).await?;

@@ -47,7 +47,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answe
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(new): Json<NewKnowledge>,
+    Json(new, _held): Json<NewKnowledge>,
 ) -> Answer {
     let NewKnowledge { kind, title, body } = new;
     text("body", &body, BODY)?;

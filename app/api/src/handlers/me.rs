@@ -45,7 +45,7 @@ pub(crate) async fn read(State(app): State<Arc<App>>, Who(caller): Who) -> Answe
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(change): Json<MeChange>,
+    Json(change, _held): Json<MeChange>,
 ) -> Answer {
     let MeChange { name, time_zone, language } = change;
     if let Some(name) = &name {

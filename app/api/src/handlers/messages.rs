@@ -166,7 +166,7 @@ pub(crate) async fn send(
     Who(caller): Who,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Json(new): Json<NewMessage>,
+    Json(new, _held): Json<NewMessage>,
 ) -> Answer {
     let conversation = conversations::named(&id)?;
     let key = key(&headers)?;

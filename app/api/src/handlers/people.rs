@@ -36,7 +36,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(new): Json<NewPerson>,
+    Json(new, _held): Json<NewPerson>,
 ) -> Answer {
     let NewPerson { name, role, time_zone, language } = new;
     text("name", &name, 100)?;

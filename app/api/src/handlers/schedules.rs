@@ -99,7 +99,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answe
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(new): Json<NewSchedule>,
+    Json(new, _held): Json<NewSchedule>,
 ) -> Answer {
     let NewSchedule { note, rule, time_zone, announce, missed, conversation_id } = new;
     text("note", &note, NOTE)?;
@@ -125,7 +125,7 @@ pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Who(caller): Who,
     Path(schedule): Path<String>,
-    Json(change): Json<ScheduleChange>,
+    Json(change, _held): Json<ScheduleChange>,
 ) -> Answer {
     let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
     let ScheduleChange { note, rule, time_zone, announce, missed, enabled } = change;

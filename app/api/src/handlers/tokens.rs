@@ -74,7 +74,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Who(caller): Who,
-    Json(new): Json<NewToken>,
+    Json(new, _held): Json<NewToken>,
 ) -> Answer {
     let NewToken { name, scope, person } = new;
     text("name", &name, 100)?;

@@ -72,6 +72,7 @@ pub const KEYS: &[Key] = &[
     restart("api.internal_listen", "address and port for what runs beside the assistant"),
     restart("api.json_bytes", "largest JSON body, in bytes"),
     restart("api.chat_body_bytes", "largest body of POST /chat, files included, in bytes"),
+    restart("api.buffered_bytes", "bodies held in memory at once, in bytes; more of them wait"),
     restart("api.upload_bytes", "largest file of POST /api/upload, in bytes"),
     restart("api.blob_bytes", "largest file of POST /v1/blobs, in bytes"),
     restart(

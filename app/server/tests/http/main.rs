@@ -10,6 +10,7 @@
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
 //! | `people` | nobody reaches what is somebody else's |
 //! | `hostile` | clients that send too much, or too often, and a full disk |
+//! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
 //! | `replicas` | two processes on one database are one assistant |
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
@@ -21,6 +22,7 @@ mod hostile;
 mod people;
 mod provider;
 mod replicas;
+mod room;
 mod steering;
 mod viewers;
 mod world;

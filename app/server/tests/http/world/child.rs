@@ -1,7 +1,7 @@
 //! The real binary as a process of its own, where its memory matters.
 
 use super::{Client, soon};
-use std::{net::SocketAddr, path::Path, process::Stdio};
+use std::{net::SocketAddr, process::Stdio};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child as Process, Command},
@@ -51,12 +51,21 @@ impl Child {
         Self { process, owner, _folder: folder }
     }
 
+    /// The most memory that the process ever had, in MiB.
+    pub(crate) fn peak(&self) -> u64 {
+        self.read("status", "VmHWM:")
+    }
+
     /// Memory that would be free if the process ended, in MiB.
     pub(crate) fn memory(&self) -> u64 {
+        self.read("smaps_rollup", "Pss:")
+    }
+
+    /// A line of a file under `/proc` that counts kB, in MiB.
+    fn read(&self, file: &str, name: &str) -> u64 {
         let id = self.process.id().unwrap();
-        let rollup = std::fs::read_to_string(Path::new(&format!("/proc/{id}/smaps_rollup")));
-        let rollup = rollup.unwrap();
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+        let text = std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
     }
 }
