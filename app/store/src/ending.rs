@@ -26,7 +26,7 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
     let (place, seq) = history::place(&mut tx, turn).await?;
     lane::guard(&mut tx, Class::Turn, fence, Progress::None).await?;
     let steering = if ending.state == TurnState::Complete {
-        history::take_steering(&mut tx, turn, place.conversation, place.ord).await?
+        history::take_steering(&mut tx, place).await?
     } else {
         Vec::new()
     };

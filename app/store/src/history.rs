@@ -76,28 +76,75 @@ pub(crate) async fn window(
     messages(rows)
 }
 
-/// Takes the messages that joined the turn since it last looked.
+/// Takes the messages that joined the turn since it last looked, behind everything that it read
+/// before: a message gets its place when it is read, so that whoever reads the conversation later
+/// reads it in the order in which the model did. The caller holds the conversation's row.
 pub(crate) async fn take_steering(
     conn: &mut PgConnection,
-    turn: TurnId,
-    conversation: Uuid,
-    ord: i64,
+    place: Place,
 ) -> Result<Vec<Arc<Message>>, Error> {
+    let unread = sqlx::query_scalar!(
+        "select id from message
+         where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and not seen
+         order by seq",
+        place.conversation,
+        place.ord,
+        place.turn.0,
+    )
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(Error::on("look for what was written meanwhile"))?;
+    if unread.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = unread.len() as i64;
+    let last = sqlx::query_scalar!(
+        "update conversation set last_seq = last_seq + $2 where id = $1 returning last_seq",
+        place.conversation,
+        count,
+    )
+    .fetch_one(&mut *conn)
+    .await
+    .map_err(Error::on("make room for what was written meanwhile"))?;
+    let seqs: Vec<i64> = (last - count + 1..=last).collect();
     let mut rows = sqlx::query_as!(
         Row,
-        r#"update message set seen = true
-           where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and not seen
-           returning id, seq, role, sender_id, turn_id, parts, provider, blocks,
-                     created_at as "created_at: Instant""#,
-        conversation,
-        ord,
-        turn.0,
+        r#"update message m set seen = true, seq = v.seq
+           from unnest($3::uuid[], $4::bigint[]) as v (id, seq)
+           where m.conversation_id = $1 and m.turn_ord = $2 and m.id = v.id
+           returning m.id, m.seq, m.role, m.sender_id, m.turn_id, m.parts, m.provider, m.blocks,
+                     m.created_at as "created_at: Instant""#,
+        place.conversation,
+        place.ord,
+        &unread,
+        &seqs,
     )
     .fetch_all(conn)
     .await
     .map_err(Error::on("read what was written meanwhile"))?;
     rows.sort_by_key(|row| row.seq);
     messages(rows)
+}
+
+/// Notes that a turn that is taken up again reads, where it stands, what was written while nobody
+/// worked.
+pub(crate) async fn mark_read(
+    conn: &mut PgConnection,
+    turn: TurnId,
+    conversation: ConversationId,
+    ord: i64,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "update message set seen = true
+         where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and not seen",
+        conversation.0,
+        ord,
+        turn.0,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("note what was read"))?;
+    Ok(())
 }
 
 /// Where a turn's messages go.

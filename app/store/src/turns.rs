@@ -158,7 +158,7 @@ impl TurnLog for Store {
         let new = NewMessage { id: message, parts, blocks: None };
         let stored = history::append(&mut tx, place, seq, MessageRole::Tool, new, None).await?;
         let mut news = vec![stored];
-        news.extend(history::take_steering(&mut tx, turn, place.conversation, place.ord).await?);
+        news.extend(history::take_steering(&mut tx, place).await?);
         crash::before("turn.results");
         tx.commit().await.map_err(Error::on("record results"))?;
         crash::after("turn.results");
@@ -255,8 +255,8 @@ impl Store {
         let fresh = row.fresh;
         let calls = if fresh { Vec::new() } else { calls::of_turn(&mut tx, turn).await? };
         if !fresh {
-            // What the owner wrote while nobody worked is in the history above.
-            history::take_steering(&mut tx, turn, conversation.0, row.ord).await?;
+            // It is in the history above.
+            history::mark_read(&mut tx, turn, conversation, row.ord).await?;
         }
         crash::before("turn.take_up");
         tx.commit().await.map_err(Error::on("take the turn up"))?;

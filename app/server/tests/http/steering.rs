@@ -62,6 +62,61 @@ async fn a_message_joins_the_turn_that_runs_with_its_attachment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_later_turn_reads_what_joined_in_the_order_in_which_it_was_read() {
+    let gates = [CancellationToken::new(), CancellationToken::new()];
+    let held = gates.clone();
+    let model = Puppet::new(move |number, _| match number {
+        0 => vec![Do::Hold(held[0].clone()), call("get_time", &json!({}))],
+        1 => vec![say("An answer."), Do::Hold(held[1].clone())],
+        _ => vec![say("Another.")],
+    });
+    world::run(Setup::new(model.clone()), async |world| {
+        let owner = &world.owner;
+        let turn = owner.begin("main", "first").await;
+        // One message comes before the call is recorded, two before the answer is.
+        model.asked(1).await;
+        assert_eq!(owner.send("main", "second").await["disposition"], "steered");
+        gates[0].cancel();
+        model.asked(2).await;
+        for text in ["third", "fourth"] {
+            assert_eq!(owner.send("main", text).await["disposition"], "steered");
+        }
+        gates[1].cancel();
+        owner.reaches(&turn, "complete").await;
+        owner.say("fifth").await;
+
+        let asked = model.asked(4).await;
+        for (number, pair) in asked.windows(2).enumerate() {
+            let (before, after) = (pair[0].all(), pair[1].all());
+            assert!(
+                after.starts_with(&before),
+                "the model reads something else than before, {number}:\n{before:#?}\n{after:#?}"
+            );
+        }
+        // People read the same order, in one piece or page by page.
+        let words = |message: &Value| message["text"].as_str().unwrap().to_owned();
+        let listed = owner.messages("main").await;
+        let seen: Vec<String> = listed.iter().map(words).filter(|text| !text.is_empty()).collect();
+        let (first, rest) = seen.split_first().unwrap();
+        assert_eq!(first, "first");
+        assert_eq!(
+            rest,
+            ["second", "An answer.", "third", "fourth", "Another.", "fifth", "Another."]
+        );
+        let (mut paged, mut before) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/conversations/main/messages?limit=2{before}");
+            let page = owner.get(&path).await.ok();
+            paged.splice(0..0, page["messages"].as_array().unwrap().clone());
+            let Some(cursor) = page["before"].as_str() else { break };
+            before = format!("&before={cursor}");
+        }
+        assert_eq!(paged, listed);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_queues_gets_a_turn_of_its_own_in_order() {
     let gate = CancellationToken::new();
     let held = gate.clone();
