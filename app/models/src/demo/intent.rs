@@ -45,11 +45,13 @@ pub(crate) fn read(ask: &Ask) -> Vec<Intent> {
     let mut intents = Vec::new();
     for text in &ask.texts {
         let text = text.replace('’', "'");
-        let found: Vec<Intent> = clauses(&text).into_iter().filter_map(recognise).collect();
-        // A greeting in front of a wish is only a greeting.
-        let greeted = found.len() > 1;
-        let mut found: Vec<Intent> =
-            found.into_iter().filter(|intent| !(greeted && *intent == Intent::Help)).collect();
+        let mut found: Vec<Intent> = clauses(&text).into_iter().filter_map(recognise).collect();
+        // A greeting in front of a wish is only a greeting; behind another, it says nothing new.
+        if found.iter().any(|intent| *intent != Intent::Help) {
+            found.retain(|intent| *intent != Intent::Help);
+        } else {
+            found.truncate(1);
+        }
         if ask.by_schedule {
             found.retain(only_reads);
         }
@@ -185,7 +187,25 @@ mod tests {
         one("delete the note shopping", Intent::DeleteNote(s("shopping")));
         one("hello", Intent::Help);
         one("Good morning, Famulus!", Intent::Help);
-        one("What can you do?", Intent::Help);
+        for text in [
+            "What can you do?",
+            "Hello, what can you do?",
+            "Hello! What can you do?",
+            "hi famulus what can you do for me",
+            "Hi, who are you and what can you do?",
+            "what can you help me with?",
+            "What do you do, Famulus?",
+            "tell me what you can do",
+            "Can you help me, please?",
+            "Help!",
+            "/help",
+        ] {
+            one(text, Intent::Help);
+        }
+        one(
+            "Hello, help me remember the milk",
+            Intent::Other(s("Hello, help me remember the milk")),
+        );
         one("remind me to drink tea", Intent::ScheduleWhen { note: s("drink tea") });
         one(
             "write me a poem, and list its rhymes",

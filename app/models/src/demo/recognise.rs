@@ -291,19 +291,37 @@ fn recall(text: &str) -> Option<Intent> {
 
 fn help(text: &str) -> Option<Intent> {
     const ASKED: &[&str] = &[
+        "",
         "help",
-        "/help",
         "help me",
         "what can you do",
         "what can you do for me",
+        "what can you help me with",
+        "what can you help with",
+        "what can i do",
+        "what can i do here",
+        "what can i ask you",
+        "what can i ask",
+        "what can i say",
+        "what do you do",
+        "what are you able to do",
+        "what else can you do",
+        "how can you help",
+        "how can you help me",
+        "how can i use you",
+        "how do i use you",
+        "how do i use this",
+        "tell me what you can do",
+        "show me what you can do",
         "who are you",
         "what are you",
         "how do you work",
         "how does this work",
         "what is this",
+        "what s this",
         "start",
-        "/start",
     ];
+    const FILLERS: &[&str] = &["famulus", "please", "today", "now", "then"];
     const GREETINGS: &[&str] = &[
         "hello",
         "hi",
@@ -320,11 +338,16 @@ fn help(text: &str) -> Option<Intent> {
         "there",
         "famulus",
     ];
-    let lower = ended(text).to_lowercase();
-    let mut words =
-        lower.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).peekable();
-    let greeting = words.peek().is_some() && words.all(|word| GREETINGS.contains(&word));
-    (ASKED.contains(&lower.as_str()) || greeting).then_some(Intent::Help)
+    let lower = text.to_lowercase();
+    let words: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let greeting = words.iter().take_while(|word| GREETINGS.contains(word)).count();
+    let mut asked = &words[greeting..];
+    while let Some((_, before)) = asked.split_last().filter(|(last, _)| FILLERS.contains(last)) {
+        asked = before;
+    }
+    let said = greeting > 0 || !asked.is_empty();
+    (said && ASKED.contains(&asked.join(" ").as_str())).then_some(Intent::Help)
 }
 
 /// A topic to be matched, if the text names one.
