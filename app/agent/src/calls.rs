@@ -7,7 +7,7 @@ use famulus_core::{
     crash,
     event::{Event, Status},
     message::ToolResult,
-    tool::{CallContext, Repeat, StoreError, ToolOutput, Tools},
+    tool::{CallContext, CallKey, Repeat, StoreError, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -37,6 +37,20 @@ pub(crate) enum Next {
     Wait {
         deadline: Timestamp,
     },
+}
+
+/// What stands around a call of this turn.
+pub(crate) fn context(turn: &LoadedTurn, key: CallKey, stop: &CancellationToken) -> CallContext {
+    CallContext {
+        key,
+        person: turn.person.clone(),
+        agent: turn.agent.id,
+        grants: turn.agent.tools.clone(),
+        conversation: turn.conversation,
+        origin: turn.origin.clone(),
+        began_by: turn.began_by,
+        cancel: stop.child_token(),
+    }
 }
 
 /// Decides about one recorded call; pure.
@@ -168,16 +182,7 @@ impl Runner<'_> {
             let refused = "not run: the approval does not cover this call any more";
             return Ok((place, ToolOutput::Denied(refused.into())));
         }
-        let context = CallContext {
-            key: call.key,
-            person: self.turn.person.clone(),
-            agent: self.turn.agent.id,
-            grants: self.turn.agent.tools.clone(),
-            conversation: self.turn.conversation,
-            origin: self.turn.origin.clone(),
-            began_by: self.turn.began_by,
-            cancel: self.stop.child_token(),
-        };
+        let context = context(self.turn, call.key, self.stop);
         crash::before("tool.call");
         let output = self.tools.call(&call.call, context).await;
         crash::after("tool.call");

@@ -2,7 +2,7 @@
 
 use crate::{
     ask::{self, Asked, Shown},
-    calls::{Ran, Runner},
+    calls::{self, Ran, Runner},
     driver::{Driven, Driver},
     prompt,
     step::{Decision, Effect, Input, Mode, State, step},
@@ -214,6 +214,11 @@ impl Run<'_> {
                 Decision::Run => (None, None),
                 Decision::Answer(output) => (Some(output), None),
                 Decision::AskOwner { summary } => {
+                    let context = calls::context(&self.turn, key, self.stop);
+                    let summary = match self.driver.tools.subject(call, context).await {
+                        Some(subject) => format!("{summary}: {subject}"),
+                        None => summary,
+                    };
                     (None, Some(self.question(call, summary, expires_at)))
                 }
             };

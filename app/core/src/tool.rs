@@ -148,6 +148,12 @@ pub trait Tools: Send + Sync + 'static {
     /// Validates a call and applies policy; pure, so that a resumed turn plans alike.
     fn plan(&self, call: &ToolCall, grants: &Grants) -> Plan;
 
+    /// What a call that the owner is asked about would change, as it stands now: for the owner to
+    /// read beside the exact arguments. `None` when the arguments say it all.
+    async fn subject(&self, _call: &ToolCall, _context: CallContext) -> Option<String> {
+        None
+    }
+
     /// Runs one call that was planned as allowed, or approved. Never fails: an error is an output.
     async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput;
 }

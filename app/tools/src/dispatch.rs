@@ -21,6 +21,8 @@ use tracing::Instrument as _;
 /// Pauses between tries while the database is away, doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long a tool may look for what a call would change, before the owner is asked without it.
+const LOOK: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl Tools for Catalogue {
@@ -41,6 +43,22 @@ impl Tools for Catalogue {
                 repeat: Repeat::Safe,
                 verdict: Verdict::Refuse(refusal),
             },
+        }
+    }
+
+    async fn subject(&self, call: &ToolCall, context: CallContext) -> Option<String> {
+        let ready = self.read(call, &context.grants).ok()?;
+        let looked = timeout(LOOK, ready.entry.tool.subject(&ready.arguments, &context)).await;
+        match looked {
+            Ok(Ok(subject)) => subject,
+            Ok(Err(error)) => {
+                tracing::warn!(tool = call.name, %error, "what a call would change cannot be shown");
+                None
+            }
+            Err(_) => {
+                tracing::warn!(tool = call.name, "what a call would change was not found in time");
+                None
+            }
         }
     }
 

@@ -41,6 +41,12 @@ pub trait Tool: Send + Sync + 'static {
         ))
     }
 
+    /// What a call whose policy line asks would change, as it stands now, in one line: the owner
+    /// reads it behind the summary. For arguments that only point at what they mean.
+    async fn subject(&self, _: &Value, _: &CallContext) -> Result<Option<String>, ToolError> {
+        Ok(None)
+    }
+
     /// Runs a call whose arguments fit the schema. Dropped when time is up or the turn ends, at any
     /// await.
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError>;

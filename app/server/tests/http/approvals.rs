@@ -2,7 +2,10 @@
 
 use crate::world::{self, Client, Puppet, Setup, Text as _, call, client, say};
 use async_trait::async_trait;
-use famulus_core::tool::{CallContext, Effect, Repeat, ToolOutput};
+use famulus_core::{
+    event::{Event, Status},
+    tool::{CallContext, Effect, Repeat, ToolOutput},
+};
 use famulus_tools::{Policy, Tool, ToolError};
 use serde_json::{Value, json};
 use std::{
@@ -76,6 +79,52 @@ async fn decide(caller: &Client, approval: &Value, decision: &str) -> client::An
 async fn pending(caller: &Client) -> usize {
     let listed = caller.get("/v1/approvals?state=pending").await.ok();
     listed["approvals"].as_array().unwrap().len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_reads_the_memory_that_would_be_deleted() {
+    let model = Puppet::new(|_, request| {
+        let heard = request.last();
+        if request.has_results() {
+            return vec![say(heard)];
+        }
+        let id = heard.rsplit(' ').next().unwrap_or_default();
+        vec![call("manage_knowledge", &json!({ "action": "delete", "store": "memory", "id": id }))]
+    });
+    world::run(Setup::new(model), async |world| {
+        let owner = &world.owner;
+        let memory = json!({ "kind": "memory", "body": "Ada likes\ngreen\u{202e} tea" });
+        let memory = owner.post("/v1/knowledge", memory).await.ok();
+        let id = client::id_of(&memory, "id");
+        let expected = format!("delete the memory with id {id}: \"Ada likes\\ngreen⟨U+202E⟩ tea\"");
+
+        let mut watcher = owner.watch("main").await;
+        let turn = owner.begin("main", &format!("forget {id}")).await;
+        let asked = owner.asked(&turn).await;
+        assert_eq!(asked["summary"], json!(expected));
+        let told = watcher
+            .until("the question", |event| {
+                matches!(event, Event::Status { status: Status::WaitingForInput { .. }, .. })
+            })
+            .await;
+        assert!(
+            matches!(&told.event, Event::Status {
+                status: Status::WaitingForInput { summary, .. }, ..
+            } if *summary == expected),
+            "{told:?}"
+        );
+        let listed = owner.get("/v1/approvals?state=pending").await.ok();
+        assert_eq!(listed["approvals"][0]["summary"], json!(expected));
+        // What is approved is the exact call, as ever.
+        let arguments = json!({ "action": "delete", "store": "memory", "id": id });
+        assert_eq!(asked["shown"], json!(format!("manage_knowledge {arguments}")));
+
+        let said = owner.chat(&format!("/approve {}", client::id_of(&asked, "code"))).await;
+        assert_eq!(said["response"], json!(format!("Approved: {expected}")));
+        owner.reaches(&turn, "complete").await;
+        owner.get(&format!("/v1/knowledge/{id}")).await.refused(404);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

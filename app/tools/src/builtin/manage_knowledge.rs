@@ -21,6 +21,8 @@ use std::sync::Arc;
 const LONGEST_MEMORY: usize = 4_000;
 /// Bytes of a page.
 const LONGEST_PAGE: usize = 64 * 1024;
+/// Characters of an entry that the owner reads before it is deleted.
+const QUOTED: usize = 300;
 /// Characters of a page's title: every turn carries all of them.
 const LONGEST_TITLE: usize = 200;
 
@@ -94,6 +96,20 @@ impl Tool for ManageKnowledge {
         let arguments: Arguments = typed(arguments.clone())?;
         let id = arguments.id()?;
         Ok(format!("delete the {} with id {id}", noun(arguments.store)))
+    }
+
+    async fn subject(
+        &self,
+        arguments: &Value,
+        context: &CallContext,
+    ) -> Result<Option<String>, ToolError> {
+        let arguments: Arguments = typed(arguments.clone())?;
+        let found = self.store.read(context.person.id, arguments.id()?).await?;
+        Ok(Some(match found.filter(|entry| entry.kind == arguments.store) {
+            Some(entry) if entry.title.is_empty() => quoted(&entry.body),
+            Some(entry) => format!("{}, {}", quoted(&entry.title), quoted(&entry.body)),
+            None => "which is not there".to_owned(),
+        }))
     }
 
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError> {
@@ -255,6 +271,18 @@ fn noun(kind: KnowledgeKind) -> &'static str {
     match kind {
         KnowledgeKind::Memory => "memory",
         KnowledgeKind::Scratchpad => "scratchpad page",
+    }
+}
+
+/// The beginning of a text in one line, its line breaks and quotes written as in the arguments.
+fn quoted(text: &str) -> String {
+    let length = text.chars().count();
+    let beginning: String = text.chars().take(QUOTED).collect();
+    let quoted = Value::from(beginning);
+    if length > QUOTED {
+        format!("{quoted}… (the first {QUOTED} of {length} characters)")
+    } else {
+        quoted.to_string()
     }
 }
 

@@ -160,3 +160,38 @@ fn the_owner_is_asked_about_the_very_entry() {
     let refused = verdict(json!({"action": "delete", "store": "memory", "id": "all of them"}));
     assert!(matches!(refused, Verdict::Refuse(_)), "{refused:?}");
 }
+
+#[tokio::test]
+async fn the_owner_reads_what_would_be_deleted() {
+    let mut bench = Bench::new();
+    let long = "ä".repeat(1_000);
+    let mut check = async |kind: &str, fields: Value, expected: &str| {
+        let mut entry = json!({"action": "upsert", "store": kind});
+        entry.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let id = add(&mut bench, entry).await;
+        let delete = json!({"action": "delete", "store": kind, "id": id});
+        let call = call_of(TOOL, &delete.to_string());
+        let subject = bench.catalogue.subject(&call, bench.context.clone()).await;
+        assert_eq!(subject.as_deref(), Some(expected));
+    };
+    check(
+        "memory",
+        json!({"content": "likes \"tea\"\nand\tmilk"}),
+        r#""likes \"tea\"\nand\tmilk""#,
+    )
+    .await;
+    check("memory", json!({"content": &long}), &{
+        let first = "ä".repeat(300);
+        format!("\"{first}\"… (the first 300 of 1000 characters)")
+    })
+    .await;
+    check("scratchpad", json!({"title": "Trip", "body": "pack"}), r#""Trip", "pack""#).await;
+
+    let subject = async |arguments: Value| {
+        let call = call_of(TOOL, &arguments.to_string());
+        bench.catalogue.subject(&call, bench.context.clone()).await
+    };
+    let nobody = subject(json!({"action": "delete", "store": "memory", "id": NOBODY})).await;
+    assert_eq!(nobody.as_deref(), Some("which is not there"));
+    assert_eq!(subject(json!({"action": "delete", "store": "memory"})).await, None);
+}
