@@ -8,6 +8,7 @@ pub mod app;
 pub mod args;
 pub mod config;
 mod deliveries;
+pub mod descriptors;
 pub mod home;
 mod say;
 mod sweeps;

@@ -4,6 +4,7 @@ use crate::{
     app::{App, Parts},
     args::ConfigCommand,
     config::{self, Config, KEYS, SecretRef, Takes},
+    descriptors,
     home::Places,
     say, token,
 };
@@ -48,6 +49,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         }
     };
     let data_dir = config.data_dir.clone().unwrap_or_else(|| places.data_dir.clone());
+    descriptors::allow_all();
     let mut signals = Signals::install().context("signals cannot be received")?;
     let tasks = Tasks::new();
 

@@ -14,11 +14,12 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts `famulus serve` on a database, with more settings.
+    /// Starts `famulus serve` on a database, with more settings, from a shell that allows few open
+    /// files.
     pub(crate) async fn start(database: &str, settings: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_famulus"))
-            .arg("serve")
+        let mut process = Command::new("sh")
+            .args(["-c", "ulimit -Sn 256 && exec \"$0\" serve", env!("CARGO_BIN_EXE_famulus")])
             .env_remove("FAMULUS_CONFIG")
             .env("DATABASE_URL", database)
             .env("FAMULUS_DATA_DIR", folder.path())
