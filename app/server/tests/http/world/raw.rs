@@ -36,20 +36,22 @@ impl Raw {
 
     /// What comes until this text has come, and with it.
     pub(crate) async fn until(&mut self, text: &str) -> String {
-        let came = async {
-            let mut searched: usize = 0;
-            loop {
-                let begin = searched.saturating_sub(text.len());
-                let mut windows = self.unread[begin..].windows(text.len());
-                if let Some(place) = windows.position(|window| window == text.as_bytes()) {
-                    return begin + place + text.len();
-                }
-                searched = self.unread.len();
-                let read = self.socket.read_buf(&mut self.unread).await.unwrap();
-                assert!(read > 0, "hung up after {:?}", String::from_utf8_lossy(&self.unread));
+        soon(&format!("{text:?} comes"), self.whenever(text)).await
+    }
+
+    /// The same, however long it takes.
+    pub(crate) async fn whenever(&mut self, text: &str) -> String {
+        let mut searched: usize = 0;
+        let end = loop {
+            let begin = searched.saturating_sub(text.len());
+            let mut windows = self.unread[begin..].windows(text.len());
+            if let Some(place) = windows.position(|window| window == text.as_bytes()) {
+                break begin + place + text.len();
             }
+            searched = self.unread.len();
+            let read = self.socket.read_buf(&mut self.unread).await.unwrap();
+            assert!(read > 0, "hung up after {:?}", String::from_utf8_lossy(&self.unread));
         };
-        let end = soon(&format!("{text:?} comes"), came).await;
         String::from_utf8(self.unread.drain(..end).collect()).unwrap()
     }
 
