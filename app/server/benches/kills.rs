@@ -5,21 +5,23 @@
 //! cargo bench -p famulus-server --features harness --bench kills -- streams --trials 1000
 //! ```
 //!
-//! `cargo xtask bench kills` runs both. Prints one line of JSON for each run; fails when anything
-//! was lost, doubled or out of order. The seed is printed first and may be given again.
+//! `cargo xtask bench kills` runs both, as `kills NAME REQUEST` like its other measurements. Prints
+//! one line of JSON for each run; fails when anything was lost, doubled or out of order. The seed is
+//! printed first and may be given again.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
 use famulus_lifecycle::Tasks;
 use famulus_local::{
     cache,
     postgres::{self, PrivatePostgres},
 };
-use serde_json::json;
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
 use support::{
     chaos::Storm,
     checker::Faults,
@@ -43,8 +45,44 @@ struct Args {
     /// The seed of an earlier run
     #[arg(long, global = true)]
     seed: Option<u64>,
+    /// A file for the line of JSON
+    #[arg(long, global = true)]
+    out: Option<PathBuf>,
     #[command(subcommand)]
     run: Run,
+}
+
+/// What `cargo xtask bench` asks.
+#[derive(Deserialize)]
+struct Request {
+    /// A superuser's database; the run makes one of its own beside it.
+    url: String,
+    /// Of deaths or trials.
+    count: u32,
+    out: PathBuf,
+}
+
+impl Args {
+    fn read() -> Result<Self> {
+        let arguments: Vec<String> = std::env::args().collect();
+        match arguments.as_slice() {
+            [_, name, request] if request.starts_with('{') => Self::asked(name, request),
+            _ => Ok(Self::parse()),
+        }
+    }
+
+    fn asked(name: &str, request: &str) -> Result<Self> {
+        let Request { url, count, out } =
+            serde_json::from_str(request).context("cannot read the request")?;
+        let count = count.to_string();
+        let options: &[&str] = match name {
+            "deaths" => &["deaths", "--kills", &count, "--gap-from", "50", "--gap-to", "200"],
+            "streams" => &["streams", "--trials", &count],
+            _ => bail!("there is no run called `{name}`; there are deaths and streams"),
+        };
+        let args = Self::try_parse_from(["kills"].iter().chain(options))?;
+        Ok(Self { server: Some(url), out: Some(out), ..args })
+    }
 }
 
 #[derive(Subcommand)]
@@ -79,7 +117,7 @@ enum Run {
 fn main() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(run(Args::parse()))
+    runtime.block_on(run(Args::read()?))
 }
 
 async fn run(args: Args) -> Result<()> {
@@ -105,10 +143,17 @@ async fn run(args: Args) -> Result<()> {
     if let Some(private) = private {
         private.stop().await;
     }
-    outcome
+    let result = outcome?;
+    say(&result);
+    if let Some(out) = args.out {
+        fs::write(&out, serde_json::to_vec_pretty(&result)?)
+            .with_context(|| format!("cannot write {}", out.display()))?;
+    }
+    Ok(())
 }
 
-async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<()> {
+/// What a run did; one that found a violation is an error, so that the counts of them are nought.
+async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<Value> {
     let settings = Settings { max_attempts: 1_000_000, ..Settings::new(server) };
     let begun = Instant::now();
     match run {
@@ -118,8 +163,9 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<()> {
             World::run(settings, async |world| {
                 let done = storm.endure(world, clients, &mut seed).await?;
                 world.check(Faults::Deaths).await?;
-                say(&json!({
+                Ok(json!({
                     "run": "deaths",
+                    "kills": done.killed + done.cut,
                     "processes_killed": done.killed,
                     "processes_ended": done.ended,
                     "sessions_cut": done.cut,
@@ -127,10 +173,10 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<()> {
                     "messages": world.log.sent().len(),
                     "effects_counted": world.counter.requests().len(),
                     "deliveries": world.receiver.received().len(),
-                    "violations": 0,
+                    "lost": 0,
+                    "doubled": 0,
                     "seconds": begun.elapsed().as_secs(),
-                }));
-                Ok(())
+                }))
             })
             .await
         }
@@ -142,14 +188,14 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<()> {
                 let connected = streams::run(world, trials, seed).await?;
                 world.settle(PATIENCE).await?;
                 world.check(Faults::Deaths).await?;
-                say(&json!({
+                Ok(json!({
                     "run": "streams",
                     "trials": rounds as usize * viewers,
                     "connections": connected,
-                    "violations": 0,
+                    "lost": 0,
+                    "doubled": 0,
                     "seconds": begun.elapsed().as_secs(),
-                }));
-                Ok(())
+                }))
             })
             .await
         }
@@ -157,6 +203,6 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
-fn say(line: &serde_json::Value) {
+fn say(line: &Value) {
     println!("{line}");
 }

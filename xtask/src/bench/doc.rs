@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::workspace::root;
 
-use super::figures::Row;
+use super::judge::Row;
 
 const FILE: &str = "docs/PERFORMANCE.md";
 const TABLE: Markers = Markers { name: "figures" };

@@ -48,6 +48,16 @@ impl Peer {
         Ok(Self { folder: Some(folder), described })
     }
 
+    /// For a benchmark that it has no part in.
+    pub(super) fn aside() -> Result<Self> {
+        let lock = fs::read(root().join("xtask/bench/package-lock.json"))?;
+        let lock: serde_json::Value = serde_json::from_slice(&lock)?;
+        let version = &lock["packages"]["node_modules/graphile-worker"]["version"];
+        let version = version.as_str().unwrap_or("of an unknown version");
+        let described = format!("graphile-worker {version}, not run in the latest benchmark");
+        Ok(Self { folder: None, described })
+    }
+
     pub(super) fn command(&self) -> Option<Command> {
         let mut command = Command::new("node");
         command.arg(self.folder.as_ref()?.join("peer.mjs"));
