@@ -2,8 +2,9 @@
 
 use crate::{
     error::QueueError,
+    handover::Handover,
     instant::Instant,
-    lane::{Class, Job, Lease},
+    lane::{self, Class, Job, Lease},
 };
 use famulus_core::ids::{PersonId, WorkerId};
 use famulus_core::turn::Fence;
@@ -24,11 +25,13 @@ pub struct Queue {
     pub worker: WorkerId,
     /// How long a lease lasts without a heartbeat.
     pub lease: Duration,
+    /// The way to this process's worker of turns.
+    pub handover: Handover,
 }
 
 impl Queue {
     pub fn new(relaxed_pool: PgPool, lease: Duration) -> Self {
-        Self { pool: relaxed_pool, worker: WorkerId::new(), lease }
+        Self { pool: relaxed_pool, worker: WorkerId::new(), lease, handover: Handover::default() }
     }
 
     pub fn pool(&self) -> &PgPool {
@@ -97,6 +100,19 @@ impl Queue {
             leases.push(Lease { fence, job, attempts: row.attempts });
         }
         Ok(leases)
+    }
+
+    /// Gives a lease back, to be claimed again after `delay`; `blameless` takes back the attempt.
+    pub async fn give_back(
+        &self,
+        class: Class,
+        fence: &Fence,
+        delay: Duration,
+        blameless: bool,
+    ) -> Result<(), QueueError> {
+        let mut conn =
+            self.pool.acquire().await.map_err(QueueError::database("give the lease back"))?;
+        lane::retry(&mut conn, class, fence, delay, blameless).await
     }
 
     async fn head(&self, class: Class, lane: Uuid) -> Result<Option<(Uuid, Uuid)>, QueueError> {

@@ -67,7 +67,7 @@ pub async fn enqueue(
     let lanes: Vec<Uuid> = jobs.iter().map(|job| job.lane).collect();
     let persons: Vec<Uuid> = jobs.iter().map(|job| job.person.0).collect();
     sqlx::query_scalar!(
-        r#"select 1 as "one!" from enqueue_jobs($1, $2, $3, $4)"#,
+        r#"select count(*) as "leased!" from enqueue_jobs($1, $2, $3, $4)"#,
         class.as_str(),
         &ids,
         &lanes,

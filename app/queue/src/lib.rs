@@ -22,6 +22,7 @@
 
 pub mod claim;
 pub mod error;
+pub mod handover;
 pub mod hint;
 pub mod inspect;
 pub mod instant;

@@ -2,13 +2,15 @@
 
 use crate::{
     claim::Queue,
+    handover::{Handed, Receiving},
     hint::{Hints, Topic},
-    lane::{self, Class, Lease},
+    lane::{Class, Lease},
 };
 use async_trait::async_trait;
 use famulus_core::turn::Fence;
 use std::{collections::HashMap, future::pending, sync::Arc, time::Duration};
 use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::{Id, JoinSet},
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
@@ -51,6 +53,31 @@ pub struct Limits {
 struct Held {
     lease: Lease,
     cancel: CancellationToken,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What a worker works at this moment.
+struct Running<H> {
+    handler: Arc<H>,
+    tasks: JoinSet<Outcome>,
+    held: HashMap<Id, Held>,
+    /// When the leases were extended last.
+    last_beat: Instant,
+}
+
+impl<H: Handler> Running<H> {
+    fn begin(&mut self, lease: Lease, place: OwnedSemaphorePermit) {
+        if self.held.is_empty() {
+            self.last_beat = Instant::now();
+        }
+        let cancel = CancellationToken::new();
+        let work = {
+            let (handler, cancel) = (Arc::clone(&self.handler), cancel.clone());
+            async move { handler.work(lease, cancel).await }
+        };
+        let id = self.tasks.spawn(work).id();
+        self.held.insert(id, Held { lease, cancel, _place: place });
+    }
 }
 
 /// Claims and works until `shutdown` ends, then drains.
@@ -67,80 +94,104 @@ pub async fn run<H: Handler>(
         Class::Delivery => Topic::Delivery,
     };
     let mut hint = hints.subscribe(topic);
-    let mut running: JoinSet<Outcome> = JoinSet::new();
-    let mut held: HashMap<Id, Held> = HashMap::new();
+    let places = Arc::new(Semaphore::new(limits.concurrency));
+    let mut receiving = match class {
+        Class::Turn => Some(queue.handover.receive(&places, limits.concurrency)),
+        Class::Delivery => None,
+    };
+    let mut running =
+        Running { handler, tasks: JoinSet::new(), held: HashMap::new(), last_beat: Instant::now() };
     let beat_every = queue.lease / 4;
     let mut beat = interval_at(Instant::now() + beat_every, beat_every);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last_beat = Instant::now();
-    let mut look_again = Some(Instant::now());
+    let mut look_again = Instant::now();
     let mut give_up: Option<Instant> = None;
 
     loop {
         let draining = give_up.is_some();
-        if draining && running.is_empty() {
+        if draining && running.tasks.is_empty() {
             return;
         }
-        let free = limits.concurrency.saturating_sub(running.len());
-        if !draining && free > 0 && look_again.is_some_and(|at| at <= Instant::now()) {
+        let looking = !draining && places.available_permits() > 0;
+        if looking && look_again <= Instant::now() {
             hint.mark_unchanged();
-            let wanted = free.min(BATCH);
-            match queue.claim(class, wanted).await {
-                Ok(leases) => {
-                    let full = leases.len() == wanted;
-                    if running.is_empty() {
-                        last_beat = Instant::now();
-                    }
-                    for lease in leases {
-                        let cancel = CancellationToken::new();
-                        let work = {
-                            let (handler, cancel) = (Arc::clone(&handler), cancel.clone());
-                            async move { handler.work(lease, cancel).await }
-                        };
-                        let id = running.spawn(work).id();
-                        held.insert(id, Held { lease, cancel });
-                    }
-                    look_again = Some(if full {
-                        Instant::now()
-                    } else {
-                        Instant::now() + sleep_until_due(&queue, class, running.is_empty()).await
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(error = %error, class = class.as_str(), "claiming failed");
-                    look_again = Some(Instant::now() + Duration::from_millis(500));
-                }
-            }
+            look_again = claim(&queue, class, &places, &mut running).await;
             continue;
         }
-        let wake = if draining || free == 0 { None } else { look_again };
         tokio::select! {
             () = shutdown.cancelled(), if !draining => {
                 give_up = Some(Instant::now() + limits.grace);
+                for (lease, _place) in receiving.take().map(|mut from| from.rest()).unwrap_or_default() {
+                    give_back(&queue, class, &lease, Duration::ZERO, true).await;
+                }
             }
-            _changed = hint.changed(), if wake.is_some() => look_again = Some(Instant::now()),
-            () = at(wake) => {}
+            _changed = hint.changed(), if looking => look_again = Instant::now(),
+            () = sleep_until(look_again), if looking => {}
+            handed = next(&mut receiving) => if let Some((lease, place)) = handed {
+                running.begin(lease, place);
+                look_again = look_again.min(Instant::now() + BUSY_POLL);
+            },
             () = at(give_up), if draining => {
-                for work in held.values() {
+                for work in running.held.values() {
                     work.cancel.cancel();
                 }
                 // Cancelled once; what does not listen is ended by the caller's deadline.
                 give_up = Some(Instant::now() + Duration::from_hours(1));
             }
-            Some(ended) = running.join_next_with_id() => {
+            Some(ended) = running.tasks.join_next_with_id() => {
                 let id = match &ended {
                     Ok((id, _)) => *id,
                     Err(error) => error.id(),
                 };
-                if let Some(work) = held.remove(&id) {
+                if let Some(work) = running.held.remove(&id) {
                     settle(&queue, class, &work.lease, ended.map(|(_, outcome)| outcome)).await;
                 }
-                look_again = Some(Instant::now());
+                look_again = Instant::now();
             }
-            _tick = beat.tick(), if !held.is_empty() => {
-                last_beat = extend(&queue, class, &held, last_beat).await;
+            _tick = beat.tick(), if !running.held.is_empty() => {
+                running.last_beat = extend(&queue, class, &running.held, running.last_beat).await;
             }
         }
+    }
+}
+
+/// Claims as much as there are places for; returns when to look again.
+async fn claim<H: Handler>(
+    queue: &Queue,
+    class: Class,
+    places: &Arc<Semaphore>,
+    running: &mut Running<H>,
+) -> Instant {
+    let wanted = places.available_permits().min(BATCH);
+    let taken = u32::try_from(wanted).ok().map(|n| Arc::clone(places).try_acquire_many_owned(n));
+    let Some(Ok(mut taken)) = taken else {
+        // Somebody reserved a place in between.
+        return Instant::now();
+    };
+    let leases = match queue.claim(class, wanted).await {
+        Ok(leases) => leases,
+        Err(error) => {
+            tracing::warn!(error = %error, class = class.as_str(), "claiming failed");
+            return Instant::now() + Duration::from_millis(500);
+        }
+    };
+    let full = leases.len() == wanted;
+    for lease in leases {
+        if let Some(place) = taken.split(1) {
+            running.begin(lease, place);
+        }
+    }
+    if full {
+        Instant::now()
+    } else {
+        Instant::now() + sleep_until_due(queue, class, running.held.is_empty()).await
+    }
+}
+
+async fn next(receiving: &mut Option<Receiving>) -> Option<Handed> {
+    match receiving {
+        Some(receiving) => receiving.next().await,
+        None => pending().await,
     }
 }
 
@@ -214,22 +265,14 @@ async fn settle(
             (backoff(lease.attempts), false)
         }
     };
-    if let Err(error) = give_back(queue, class, &lease.fence, delay, blameless).await {
+    give_back(queue, class, lease, delay, blameless).await;
+}
+
+async fn give_back(queue: &Queue, class: Class, lease: &Lease, delay: Duration, blameless: bool) {
+    if let Err(error) = queue.give_back(class, &lease.fence, delay, blameless).await {
         tracing::warn!(job = %lease.job.id, error = %error,
             "a lease was not given back; it ends by itself");
     }
-}
-
-async fn give_back(
-    queue: &Queue,
-    class: Class,
-    fence: &Fence,
-    delay: Duration,
-    blameless: bool,
-) -> Result<(), crate::QueueError> {
-    let mut conn =
-        queue.pool().acquire().await.map_err(crate::QueueError::database("give the lease back"))?;
-    lane::retry(&mut conn, class, fence, delay, blameless).await
 }
 
 /// 0.5 s, doubling, at most 30 s.

@@ -4,21 +4,52 @@
 -- these when no running release calls them.
 
 -- Adds jobs to the ends of their lanes. Lanes are locked in the order of their ids, so that two
--- batches never wait for each other.
-create function enqueue_jobs(of_class text, jobs uuid[], lanes uuid[], persons uuid[])
-returns void language plpgsql as $$
+-- batches never wait for each other. Of the lanes that were idle, up to `places` are leased to the
+-- worker that asks for them, as if it had claimed them; one row for each of these.
+create function enqueue_jobs(
+    of_class text, jobs uuid[], lanes uuid[], persons uuid[],
+    lessee uuid default null, places integer default 0, lease interval default '0'
+)
+returns table (leased uuid, token bigint) language plpgsql as $$
+#variable_conflict use_column
+declare
+    job     record;
+    lane    queue_lane;
+    wants   boolean;
+    given   integer := 0;
 begin
-    insert into queue_lane as l (class, id, state, due_at, pending)
-    select of_class, added.lane, 'ready', now(), count(*)
-    from unnest(lanes) as added (lane) group by added.lane order by added.lane
-    on conflict (class, id) do update set
-        pending = l.pending + excluded.pending,
-        state = case when l.state = 'idle' then 'ready' else l.state end,
-        due_at = case when l.state = 'idle' then excluded.due_at else l.due_at end;
-    insert into queue_job (id, class, lane, person_id)
-    select added.id, of_class, added.lane, added.person
-    from unnest(jobs, lanes, persons) with ordinality as added (id, lane, person, place)
-    order by added.place;
+    for job in
+        select a.id, a.lane, a.person from unnest(jobs, lanes, persons) with ordinality
+            as a (id, lane, person, place)
+        order by a.lane, a.place
+    loop
+        wants := given < places;
+        insert into queue_lane as l (class, id, state, due_at, pending, attempts, worker, fence)
+        values (
+            of_class, job.lane, case when wants then 'leased' else 'ready' end,
+            now() + case when wants then lease else '0' end, 1, wants::integer,
+            case when wants then lessee end,
+            case when wants then extract(epoch from clock_timestamp()) * 1000000 else 0 end
+        )
+        on conflict (class, id) do update set
+            pending = l.pending + 1,
+            state = case when l.state = 'idle' then excluded.state else l.state end,
+            due_at = case when l.state = 'idle' then excluded.due_at else l.due_at end,
+            attempts = case when l.state = 'idle' then excluded.attempts else l.attempts end,
+            worker = case when l.state = 'idle' then excluded.worker else l.worker end,
+            fence = case when l.state = 'idle' and excluded.state = 'leased'
+                then greatest(l.fence + 1, excluded.fence) else l.fence end
+        returning l.* into lane;
+        insert into queue_job (id, class, lane, person_id)
+        values (job.id, of_class, job.lane, job.person);
+        -- The only job of its lane: the lane was idle.
+        if lane.state = 'leased' and lane.pending = 1 then
+            given := given + 1;
+            leased := job.lane;
+            token := lane.fence;
+            return next;
+        end if;
+    end loop;
 end
 $$;
 
@@ -44,7 +75,8 @@ $$;
 -- their plans are a third of the work.
 --
 -- One row for every message, in order: `outcome` is 'started', 'steered', 'duplicate',
--- 'key_reused', 'no_conversation' or 'no_attachment'; the last names the blob.
+-- 'key_reused', 'no_conversation' or 'no_attachment'; the last names the blob. Behind them one row
+-- 'leased' for every turn that was leased at once, with its token.
 create function accept_messages(
     -- Whether each message may touch the rows of its own people only; else whatever the transaction
     -- may, as sweeps do.
@@ -74,9 +106,15 @@ create function accept_messages(
     visible             text[],
     written_at          timestamptz[],
     file_of             bigint[],
-    file_blob           uuid[]
+    file_blob           uuid[],
+    -- The worker beside the door, how many turns it would begin at once, and for how long.
+    lessee              uuid,
+    places              integer,
+    lease               interval
 )
-returns table (outcome text, conversation uuid, message uuid, turn uuid, blob uuid)
+returns table (
+    outcome text, conversation uuid, message uuid, turn uuid, blob uuid, owner uuid, token bigint
+)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -107,22 +145,27 @@ begin
             perform set_config('famulus.persons', host[n] || ',' || sender[n], true);
         end if;
 
+        -- The conversation is locked, and its next number taken, in one. The number of a message that
+        -- is not stored is not given again.
         if to_key[n] is null then
-            select * into place from conversation c
+            update conversation c set last_seq = c.last_seq + 1, updated_at = now()
             where c.id = to_conversation[n] and c.person_id in (host[n], sender[n])
-            for no key update;
+            returning c.* into place;
         else
-            select * into place from conversation c where c.key = to_key[n] for no key update;
+            update conversation c set last_seq = c.last_seq + 1, updated_at = now()
+            where c.key = to_key[n] and c.person_id in (host[n], sender[n])
+            returning c.* into place;
             if not found then
                 insert into conversation (id, key, person_id, agent_id)
                 values (new_conversation[n], to_key[n], host[n], agent[n])
                 on conflict (key) do nothing;
                 -- Somebody else may have opened it meanwhile.
-                select * into place from conversation c where c.key = to_key[n]
-                for no key update;
+                update conversation c set last_seq = c.last_seq + 1, updated_at = now()
+                where c.key = to_key[n] and c.person_id in (host[n], sender[n])
+                returning c.* into place;
             end if;
         end if;
-        if place.id is null or place.person_id not in (host[n], sender[n]) then
+        if not found then
             outcome := 'no_conversation';
             return next;
             continue;
@@ -165,8 +208,6 @@ begin
         end if;
 
         joins := coalesce(may_steer[n] and place.live_person = sender[n], false);
-        update conversation c set last_seq = c.last_seq + 1, updated_at = now()
-        where c.id = place.id returning c.last_seq into place.last_seq;
         if joins then
             turn := place.live_turn;
             steered := steered || place.id;
@@ -198,7 +239,10 @@ begin
     end loop;
 
     if cardinality(started) > 0 then
-        perform enqueue_jobs('turn', started, lanes, owners);
+        return query
+        select 'leased', e.leased, null::uuid, started[array_position(lanes, e.leased)],
+               null::uuid, owners[array_position(lanes, e.leased)], e.token
+        from enqueue_jobs('turn', started, lanes, owners, lessee, places, lease) e;
     end if;
     if cardinality(steered) > 0 then
         perform wake_lanes('turn', steered);

@@ -4,18 +4,21 @@
 //! the next one gathers. A message is acknowledged after its commit, never before.
 
 use crate::{
-    accept_batch::{MessageScope, accept_in},
+    accept_batch::{Batch, Lessee, MessageScope, accept_in},
     db::Store,
     error::Error,
 };
 use famulus_core::ids::{BlobId, ConversationId, MessageId, TurnId};
 use famulus_core::inbound::Inbound;
-use famulus_queue::hint::{Hints, Topic};
-use futures::future::BoxFuture;
+use famulus_queue::{
+    Class, Lease, Queue,
+    handover::Reserved,
+    hint::{Hints, Topic},
+};
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use sqlx::PgPool;
-use std::sync::Arc;
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Messages of one transaction, at most.
@@ -91,81 +94,124 @@ impl Accept for Store {
     }
 }
 
+/// What a batch goes through.
+struct Door {
+    pool: PgPool,
+    queue: Queue,
+    hints: Hints,
+}
+
 impl Accepting {
     pub(crate) fn start(
         pool: PgPool,
+        queue: Queue,
         hints: Hints,
         shutdown: CancellationToken,
     ) -> (Self, BoxFuture<'static, ()>) {
-        let (queue, waiting) = mpsc::channel(WAITING);
-        (Self { queue }, Box::pin(run(pool, hints, waiting, shutdown)))
+        let (sender, waiting) = mpsc::channel(WAITING);
+        let door = Door { pool, queue, hints };
+        (Self { queue: sender }, Box::pin(run(door, waiting, shutdown)))
     }
 }
 
-async fn run(
-    pool: PgPool,
-    hints: Hints,
-    mut waiting: mpsc::Receiver<Waiting>,
-    shutdown: CancellationToken,
-) {
-    let places = Arc::new(Semaphore::new(AT_ONCE as usize));
-    let mut running = JoinSet::new();
+async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: CancellationToken) {
+    // In this task and not in one each: a message that comes alone is not passed on once more.
+    let mut running = FuturesUnordered::new();
+    let mut batch = Vec::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        while running.try_join_next().is_some() {}
-        let mut batch = Vec::new();
-        let gathered = tokio::select! {
-            gathered = waiting.recv_many(&mut batch, BATCH) => gathered,
-            () = shutdown.cancelled() => {
-                waiting.close();
-                waiting.recv_many(&mut batch, BATCH).await
+        tokio::select! {
+            Some(()) = running.next() => {}
+            gathered = waiting.recv_many(&mut batch, BATCH), if running.len() < AT_ONCE as usize => {
+                if gathered == 0 {
+                    break;
+                }
+                running.push(door.accept(std::mem::take(&mut batch)));
             }
-        };
-        if gathered == 0 {
-            break;
+            // What waits already is still accepted.
+            () = shutdown.cancelled(), if !waiting.is_closed() => waiting.close(),
         }
-        let (pool, hints) = (pool.clone(), hints.clone());
-        running.spawn(async move {
-            accept_batch(&pool, &hints, batch).await;
-            drop(place);
-        });
     }
-    while running.join_next().await.is_some() {}
+    while running.next().await.is_some() {}
 }
 
-async fn accept_batch(pool: &PgPool, hints: &Hints, batch: Vec<Waiting>) {
-    let (inbounds, answers): (Vec<Inbound>, Vec<_>) = batch.into_iter().unzip();
-    let mut committed = commit(pool, &inbounds).await;
-    if committed.as_ref().is_err_and(Error::is_conflict) {
-        // Postgres gave this transaction up for another's sake: nothing of it is there.
-        committed = commit(pool, &inbounds).await;
+impl Door {
+    async fn accept(&self, batch: Vec<Waiting>) {
+        let (inbounds, answers): (Vec<Inbound>, Vec<_>) = batch.into_iter().unzip();
+        let mut committed = self.commit(&inbounds).await;
+        if committed.as_ref().is_err_and(Error::is_conflict) {
+            // Postgres gave this transaction up for another's sake: nothing of it is there.
+            committed = self.commit(&inbounds).await;
+        }
+        match committed {
+            Ok(results) => {
+                for (answer, result) in answers.into_iter().zip(results) {
+                    // A caller that went away finds its message in the conversation.
+                    let _gone = answer.send(result);
+                }
+            }
+            // One message that Postgres refuses must not take the others with it.
+            Err(Error::Refused { .. }) if inbounds.len() > 1 => {
+                for (inbound, answer) in inbounds.into_iter().zip(answers) {
+                    let result = match self.commit(std::slice::from_ref(&inbound)).await {
+                        Ok(mut results) => results.pop().unwrap_or_else(|| Err(missing())),
+                        Err(error) => Err(AcceptError::Store(Arc::new(error))),
+                    };
+                    let _gone = answer.send(result);
+                }
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                for answer in answers {
+                    let _gone = answer.send(Err(AcceptError::Store(Arc::clone(&error))));
+                }
+            }
+        }
     }
-    match committed {
-        Ok(results) => {
-            announce(hints, &results);
-            for (answer, result) in answers.into_iter().zip(results) {
-                // A caller that went away finds its message in the conversation.
-                let _gone = answer.send(result);
-            }
+
+    /// Stores messages, and sees that their work is begun.
+    async fn commit(
+        &self,
+        inbounds: &[Inbound],
+    ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
+        let reserved = self.queue.handover.reserve(inbounds.len());
+        let lessee = Lessee {
+            worker: self.queue.worker,
+            places: reserved.as_ref().map_or(0, Reserved::count),
+            lease: self.queue.lease,
+        };
+        famulus_core::crash::before("accept.commit");
+        // One statement outside a transaction block: it commits before its answer comes.
+        let Batch { results, leases } =
+            accept_in(&self.pool, MessageScope::Own, inbounds, lessee).await?;
+        famulus_core::crash::after("accept.commit");
+        self.announce(&results, leases.len());
+        if let Some(reserved) = reserved {
+            self.hand(reserved, leases).await;
         }
-        // One message that Postgres refuses must not take the others with it.
-        Err(Error::Refused { .. }) if inbounds.len() > 1 => {
-            for (inbound, answer) in inbounds.into_iter().zip(answers) {
-                let alone = std::slice::from_ref(&inbound);
-                let result = match commit(pool, alone).await {
-                    Ok(mut results) => {
-                        announce(hints, &results);
-                        results.pop().unwrap_or_else(|| Err(missing()))
-                    }
-                    Err(error) => Err(AcceptError::Store(Arc::new(error))),
-                };
-                let _gone = answer.send(result);
-            }
+        Ok(results)
+    }
+
+    /// Wakes the workers for what was not leased at once.
+    fn announce(&self, results: &[Result<Accepted, AcceptError>], leased: usize) {
+        let count = |wanted| results.iter().flatten().filter(|a| a.disposition == wanted).count();
+        let steered = count(Disposition::Steered) > 0;
+        if steered || count(Disposition::Started) > leased {
+            self.hints.announce(Topic::Turn);
         }
-        Err(error) => {
-            let error = Arc::new(error);
-            for answer in answers {
-                let _gone = answer.send(Err(AcceptError::Store(Arc::clone(&error))));
+        if steered {
+            self.hints.announce(Topic::Control);
+        }
+    }
+
+    async fn hand(&self, mut reserved: Reserved, leases: Vec<Lease>) {
+        for lease in leases {
+            let Err(lease) = reserved.hand(lease) else { continue };
+            // The worker ended in between: another process begins the turn.
+            let given = self.queue.give_back(Class::Turn, &lease.fence, Duration::ZERO, true).await;
+            match given {
+                Ok(()) => self.hints.announce(Topic::Turn),
+                Err(error) => tracing::warn!(turn.id = %lease.job.id, %error,
+                    "a lease was not given back; it ends by itself"),
             }
         }
     }
@@ -176,26 +222,4 @@ fn missing() -> AcceptError {
         operation: "accept a message",
         source: sqlx::Error::RowNotFound,
     }))
-}
-
-async fn commit(
-    pool: &PgPool,
-    inbounds: &[Inbound],
-) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
-    famulus_core::crash::before("accept.commit");
-    // One statement outside a transaction block: it commits before its answer comes.
-    let results = accept_in(pool, MessageScope::Own, inbounds).await?;
-    famulus_core::crash::after("accept.commit");
-    Ok(results)
-}
-
-fn announce(hints: &Hints, results: &[Result<Accepted, AcceptError>]) {
-    let has = |wanted| results.iter().flatten().any(|a| a.disposition == wanted);
-    if has(Disposition::Started) {
-        hints.announce(Topic::Turn);
-    }
-    if has(Disposition::Steered) {
-        hints.announce(Topic::Turn);
-        hints.announce(Topic::Control);
-    }
 }

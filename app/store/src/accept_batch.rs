@@ -10,13 +10,15 @@ use crate::{
 };
 use famulus_core::{
     blob::BlobRef,
-    ids::{BlobId, ConversationId, MessageId, TurnId},
+    ids::{BlobId, ConversationId, MessageId, PersonId, TurnId, WorkerId},
     inbound::{Attachment, Inbound, Meeting, Source, Target},
     message::{FilePart, Part, PartBody, Provenance},
     render,
+    turn::Fence,
 };
-use famulus_queue::Instant;
-use sqlx::{PgExecutor, query_as};
+use famulus_queue::{Class, Instant, Job, Lease};
+use sqlx::{PgExecutor, postgres::types::PgInterval, query_as};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Whose rows a message may touch.
@@ -35,6 +37,31 @@ struct Row {
     message: Option<Uuid>,
     turn: Option<Uuid>,
     blob: Option<Uuid>,
+    owner: Option<Uuid>,
+    token: Option<i64>,
+}
+
+/// What became of a batch.
+pub(crate) struct Batch {
+    /// One for every message, in order.
+    pub(crate) results: Vec<Result<Accepted, AcceptError>>,
+    /// The turns that were leased at once.
+    pub(crate) leases: Vec<Lease>,
+}
+
+/// Who would begin turns at once, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lessee {
+    pub(crate) worker: WorkerId,
+    pub(crate) places: usize,
+    pub(crate) lease: Duration,
+}
+
+impl Lessee {
+    /// The work waits for whoever claims it.
+    pub(crate) fn nobody() -> Self {
+        Self { worker: WorkerId(Uuid::nil()), places: 0, lease: Duration::ZERO }
+    }
 }
 
 /// Stores messages: in a transaction of its own on a pool, or in the caller's.
@@ -45,7 +72,8 @@ pub(crate) async fn accept_in(
     executor: impl PgExecutor<'_>,
     scope: MessageScope,
     inbounds: &[Inbound],
-) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
+    lessee: Lessee,
+) -> Result<Batch, Error> {
     let origins = json_of(inbounds, |inbound| &inbound.reply)?;
     let sources = json_of(inbounds, |inbound| &inbound.source)?;
     let parts: Vec<Vec<u8>> =
@@ -56,9 +84,10 @@ pub(crate) async fn accept_in(
         .unzip();
     let rows = query_as!(
         Row,
-        r#"select outcome as "outcome!", conversation, message, turn, blob
+        r#"select outcome as "outcome!", conversation, message, turn, blob, owner, token
            from accept_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                $16, $17, $18, $19, $20, $21, $22, $23)"#,
+                                $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+                                $26)"#,
         scope == MessageScope::Own,
         &each(inbounds, |_| MessageId::new().0),
         &each(inbounds, |_| TurnId::new().0),
@@ -88,18 +117,32 @@ pub(crate) async fn accept_in(
         &each(inbounds, |i| i.sent_at.map(Instant)) as &[Option<Instant>],
         &file_of,
         &file_blob,
+        lessee.worker.0,
+        i32::try_from(lessee.places).unwrap_or(i32::MAX),
+        PgInterval { months: 0, days: 0, microseconds: micros(lessee.lease) },
     )
     .fetch_all(executor)
     .await
     .map_err(Error::on("accept messages"))?;
 
-    // Every message has a row; one without would be one that nobody stored.
-    let mut rows = rows.iter();
-    let result = |inbound| match rows.next() {
-        Some(row) => read(row, inbound),
-        None => Err(no_conversation(inbound)),
-    };
-    Ok(inbounds.iter().map(result).collect())
+    let (messages, leased) = rows.split_at(inbounds.len().min(rows.len()));
+    Ok(Batch {
+        results: messages.iter().zip(inbounds).map(|(row, inbound)| read(row, inbound)).collect(),
+        leases: leased.iter().filter_map(|row| lease_of(row, lessee.worker)).collect(),
+    })
+}
+
+fn micros(length: Duration) -> i64 {
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn lease_of(row: &Row, worker: WorkerId) -> Option<Lease> {
+    let (lane, person) = (row.conversation?, PersonId(row.owner?));
+    Some(Lease {
+        fence: Fence { lane, worker, token: row.token?, person },
+        job: Job { id: row.turn?, class: Class::Turn, lane, person },
+        attempts: 1,
+    })
 }
 
 fn read(row: &Row, inbound: &Inbound) -> Result<Accepted, AcceptError> {

@@ -103,8 +103,9 @@ impl Store {
         let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
         let queue = Queue::new(relaxed.clone(), connect.lease);
         let hints = Hints::new(queue.worker);
+        let door = pool(&options, AT_ONCE, role, "on");
         let (accepting, accept_loop) =
-            Accepting::start(pool(&options, AT_ONCE, role, "on"), hints.clone(), shutdown.clone());
+            Accepting::start(door, queue.clone(), hints.clone(), shutdown.clone());
         let (events, event_loop) =
             EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
         let mouth = hints.clone().run_mouth(relaxed.clone(), shutdown.clone());

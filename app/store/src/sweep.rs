@@ -5,7 +5,7 @@
 //! schedules. A schedule that another process decides at this moment is passed over.
 
 use crate::{
-    accept_batch::{MessageScope, accept_in},
+    accept_batch::{Lessee, MessageScope, accept_in},
     codec::word,
     db::{Scope, Store, Tx},
     error::Error,
@@ -273,7 +273,8 @@ async fn start(
         return Ok(Vec::new());
     }
     let inbounds: Vec<Inbound> = firing.iter().map(|(due, at)| inbound(due, *at, now)).collect();
-    let accepted = accept_in(&mut **tx, MessageScope::Transaction, &inbounds).await?;
+    let scope = MessageScope::Transaction;
+    let accepted = accept_in(&mut **tx, scope, &inbounds, Lessee::nobody()).await?.results;
     let mut turns: Vec<Option<Uuid>> = Vec::with_capacity(firing.len());
     for ((due, at), accepted) in firing.iter().zip(accepted) {
         turns.push(match accepted {

@@ -2,13 +2,18 @@
 
 use crate::{support::with_store, talk};
 use async_trait::async_trait;
-use famulus_core::ids::{ConversationId, PersonId, TurnId};
+use famulus_core::{
+    Clock,
+    clock::SystemClock,
+    ids::{ConversationId, PersonId, TurnId},
+};
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{
     Class, Lease, lane,
     worker::{self, Handler, Limits, Outcome},
 };
-use jiff::{SignedDuration, Timestamp};
+use famulus_store::Store;
+use jiff::SignedDuration;
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
@@ -18,15 +23,30 @@ use tokio_util::sync::CancellationToken;
 struct Patient {
     waits: ConversationId,
     pool: PgPool,
-    given: mpsc::UnboundedSender<TurnId>,
+    given: mpsc::Sender<TurnId>,
+}
+
+fn begin(store: &Store, handler: Arc<Patient>) -> Tasks {
+    let tasks = Tasks::new();
+    let limits = Limits { concurrency: 4, grace: Duration::ZERO };
+    let (queue, hints) = (store.queue.clone(), store.hints.clone());
+    let worker = worker::run(queue, Class::Turn, hints, handler, limits, tasks.token());
+    tasks.spawn("worker", OnExit::ShutDown, worker);
+    tasks
+}
+
+async fn end(tasks: Tasks) {
+    tasks.shutdown();
+    let drained = tasks.drain(Duration::from_secs(5)).await;
+    assert!(drained.stragglers.is_empty(), "{drained:?}");
 }
 
 #[async_trait]
 impl Handler for Patient {
     async fn work(&self, lease: Lease, cancel: CancellationToken) -> Outcome {
-        self.given.send(TurnId(lease.job.id)).unwrap();
+        self.given.send(TurnId(lease.job.id)).await.unwrap();
         if lease.job.lane == self.waits.0 {
-            let soon = Timestamp::now() + SignedDuration::from_millis(300);
+            let soon = SystemClock.now() + SignedDuration::from_millis(300);
             let mut conn = self.pool.acquire().await.unwrap();
             lane::park(&mut conn, Class::Turn, &lease.fence, soon).await.unwrap();
             return Outcome::Settled;
@@ -43,19 +63,8 @@ async fn a_wait_ends_at_its_deadline_though_the_worker_is_busy() {
         let ada: PersonId = world.person("Ada").await.id;
         let busy = talk::conversation(world, ada, "busy").await;
         let waits = talk::conversation(world, ada, "waits").await;
-        let (given, mut turns) = mpsc::unbounded_channel();
-        let handler = Arc::new(Patient { waits, pool: world.admin.clone(), given });
-        let limits = Limits { concurrency: 4, grace: Duration::ZERO };
-        let tasks = Tasks::new();
-        let worker = worker::run(
-            store.queue.clone(),
-            Class::Turn,
-            store.hints.clone(),
-            handler,
-            limits,
-            tasks.token(),
-        );
-        tasks.spawn("worker", OnExit::ShutDown, worker);
+        let (given, mut turns) = mpsc::channel(16);
+        let tasks = begin(store, Arc::new(Patient { waits, pool: world.admin.clone(), given }));
 
         talk::say(world, ada, busy, "this takes long", Vec::new()).await;
         turns.recv().await.unwrap();
@@ -64,8 +73,51 @@ async fn a_wait_ends_at_its_deadline_though_the_worker_is_busy() {
         // Well before an idle worker would look again by itself.
         let again = timeout(Duration::from_secs(6), turns.recv()).await;
         assert_eq!(again.expect("it is claimed again"), Some(waiting.turn));
-        tasks.shutdown();
-        let _drained = tasks.drain(Duration::from_secs(5)).await;
+        end(tasks).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_begins_beside_the_door_and_another_process_takes_over() {
+    with_store(async |world| {
+        let ada: PersonId = world.person("Ada").await.id;
+        let nobody = ConversationId::new();
+        let patient = |given| Patient { waits: nobody, pool: world.admin.clone(), given };
+        let (given, mut here) = mpsc::channel(16);
+        let first = begin(&world.store, Arc::new(patient(given)));
+
+        let mut sent = Vec::new();
+        for number in 0..6 {
+            let conversation = talk::conversation(world, ada, &number.to_string()).await;
+            sent.push(talk::say(world, ada, conversation, "a", Vec::new()).await.turn);
+            talk::say(world, ada, conversation, "waits for the first", Vec::new()).await;
+        }
+        // Two of the four places are filled from the door, the others by claiming; and of every
+        // conversation only the first message is worked.
+        let mut begun = Vec::new();
+        for _ in 0..4 {
+            begun.push(here.recv().await.unwrap());
+        }
+        assert!(begun.iter().all(|turn| sent.contains(turn)), "{begun:?} of {sent:?}");
+        assert!(sent[..2].iter().all(|turn| begun.contains(turn)), "{begun:?} of {sent:?}");
+
+        let other = world.another_store().await;
+        let (given, mut there) = mpsc::channel(16);
+        let second = begin(&other, Arc::new(patient(given)));
+        let mut overtaken: Vec<TurnId> =
+            vec![there.recv().await.unwrap(), there.recv().await.unwrap()];
+        assert!(overtaken.iter().all(|turn| sent[4..].contains(turn)), "{overtaken:?}");
+        end(first).await;
+        for _ in 0..2 {
+            let turn = timeout(Duration::from_secs(6), there.recv()).await;
+            overtaken.push(turn.expect("it is given back").unwrap());
+        }
+        assert!(overtaken[2..].iter().all(|turn| begun.contains(turn)), "{overtaken:?}");
+        // Nobody is beside this door any more, and what comes in there waits for the other.
+        assert!(world.store.queue.handover.reserve(1).is_none());
+        end(second).await;
+        other.close().await;
     })
     .await;
 }
