@@ -45,7 +45,8 @@ impl Answer {
 
 impl Client {
     pub(crate) fn new(address: SocketAddr, token: &str) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        // A machine that stands still for half a minute is no reason to give a connection up.
+        let http = reqwest::Client::builder().no_proxy().tcp_user_timeout(None).build().unwrap();
         Self { http, address, token: token.to_owned() }
     }
 
