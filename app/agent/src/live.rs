@@ -72,8 +72,7 @@ impl LiveTurns {
         shutdown: CancellationToken,
     ) {
         loop {
-            let turns: Vec<TurnId> = self.inner.lock().keys().copied().collect();
-            if turns.is_empty() {
+            if self.is_empty() {
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     () = self.inner.added.notified() => continue,
@@ -85,6 +84,8 @@ impl LiveTurns {
                 () = tokio::time::sleep(LOOK) => {}
             }
             hint.mark_unchanged();
+            // Those that began during the wait too: the hint may have been for one of them.
+            let turns: Vec<TurnId> = self.inner.lock().keys().copied().collect();
             match log.cancelled(&turns).await {
                 Ok(cancelled) => {
                     let live = self.inner.lock();
