@@ -1,4 +1,4 @@
-//! The table in `docs/PERFORMANCE.md`, between its markers.
+//! The table in `docs/PERFORMANCE.md` and the list of where figures come from, between their markers.
 //!
 //! A row keeps what an earlier benchmark measured until it is measured again; a quick run does not
 //! replace the figures of a full one.
@@ -10,9 +10,11 @@ use anyhow::{Context, Result};
 use crate::workspace::root;
 
 use super::judge::Row;
+use super::profile::Parts;
 
 const FILE: &str = "docs/PERFORMANCE.md";
 const TABLE: Markers = Markers { name: "figures" };
+const WHERE: Markers = Markers { name: "where" };
 const MACHINE: Markers = Markers { name: "machine" };
 
 const HEAD: [&str; 9] =
@@ -26,11 +28,11 @@ pub(super) fn render(rows: &[Row]) -> String {
     lines(rows.iter().filter_map(line))
 }
 
-/// Puts the rows into the file, and beside them the machine that they were measured on.
-pub(super) fn write(rows: &[Row], machine: &[String], quick: bool) -> Result<()> {
+/// Puts the rows into the file, where they come from, and the machine that they were measured on.
+pub(super) fn write(rows: &[Row], parts: &[Parts], machine: &[String], quick: bool) -> Result<()> {
     let path = root().join(FILE);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {FILE}"))?;
-    let text = merge(&text, rows)?;
+    let text = merge_parts(&merge(&text, rows)?, parts)?;
     // A quick run on a busy machine says nothing about the one that the figures are from.
     let text = if quick {
         text
@@ -56,8 +58,22 @@ fn merge(text: &str, rows: &[Row]) -> Result<String> {
     TABLE.replace(text, &lines(merged))
 }
 
+fn merge_parts(text: &str, parts: &[Parts]) -> Result<String> {
+    let old = WHERE.inside(text)?;
+    let merged = parts.iter().filter_map(|Parts { begins, rest }| {
+        let new = rest.as_ref().map(|rest| format!("{begins}{rest}"));
+        let old = old.lines().find(|line| line.starts_with(begins)).map(str::to_owned);
+        match (new, old) {
+            (Some(new), Some(old)) if is_quick(&new) && !is_quick(&old) => Some(old),
+            (Some(new), _) => Some(new),
+            (None, old) => old,
+        }
+    });
+    WHERE.replace(text, &merged.collect::<Vec<_>>().join("\n"))
+}
+
 fn is_quick(line: &str) -> bool {
-    line.contains(&format!(", {QUICK} |"))
+    [" |", ")"].iter().any(|end| line.contains(&format!(", {QUICK}{end}")))
 }
 
 fn is_empty(line: &str) -> bool {
@@ -117,6 +133,21 @@ mod tests {
     fn figures(text: &str) -> Vec<String> {
         let rows = TABLE.inside(text).unwrap().lines().skip(2);
         rows.map(|line| line.split('|').nth(3).unwrap_or_default().trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn parts_keep_their_line_until_they_are_measured_as_well() {
+        let measured = |rest: Option<&str>| {
+            [Parts { begins: "- F3, a (".to_owned(), rest: rest.map(str::to_owned) }]
+        };
+        let empty = "<!-- where -->\n<!-- /where -->\n";
+        let quick = merge_parts(empty, &measured(Some("today, quick): `x` 1 KiB"))).unwrap();
+        assert_eq!(WHERE.inside(&quick).unwrap(), "- F3, a (today, quick): `x` 1 KiB");
+        let full = merge_parts(&quick, &measured(Some("today): `x` 2 KiB"))).unwrap();
+        for later in [None, Some("today, quick): `x` 3 KiB")] {
+            let kept = merge_parts(&full, &measured(later)).unwrap();
+            assert_eq!(WHERE.inside(&kept).unwrap(), "- F3, a (today): `x` 2 KiB");
+        }
     }
 
     #[test]

@@ -314,7 +314,7 @@ pub(super) const ALL: &[Figure] = &[
     },
     Figure {
         id: "S4",
-        what: "the same beside 40 that never read, p99",
+        what: "the same beside 200 that never read, p99",
         from: ("stuck", "/beside_many/p99_ms"),
         ..BARE
     },

@@ -15,6 +15,7 @@ mod judge;
 mod machine;
 mod peer;
 mod plan;
+mod profile;
 mod programs;
 mod record;
 
@@ -59,9 +60,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let record = measure(shell, &scratch, &measurements, &programs, &peer, quick).await;
     scratch.stop().await?;
     let record = record?;
-    let table = judge::table(&record, &measurements, machine::today()?, quick);
+    let today = machine::today()?;
+    let parts = profile::list(&record, &measurements, &today, quick);
+    let table = judge::table(&record, &measurements, today, quick);
     println!("{}", doc::render(&table));
-    doc::write(&table, &machine, quick)?;
+    doc::write(&table, &parts, &machine, quick)?;
     for row in table.iter().filter(|row| row.needed_missed) {
         eprintln!("needed but missed: {} {}", row.id, row.what);
     }

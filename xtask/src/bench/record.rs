@@ -47,6 +47,11 @@ impl Record {
         self.results.get(name).map_or(0, Vec::len)
     }
 
+    /// What lies there in the last run.
+    pub(super) fn last(&self, (name, pointer): Source) -> Option<&Value> {
+        self.results.get(name)?.last()?.pointer(pointer)
+    }
+
     /// The figure over all runs; `None` when it was not measured.
     pub(super) fn figure(&self, (name, pointer): Source, over: Over) -> Option<f64> {
         let results = self.results.get(name)?;
