@@ -64,7 +64,7 @@ const STORE: Measurement = Measurement {
     }),
     asks: "",
     serves: &[],
-    extent: Extent::Seconds(30, 5),
+    extent: Extent::Seconds(15, 5),
     often: Often::EveryRun,
 };
 
@@ -96,7 +96,7 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         name: "floor",
         asks: "floor",
         serves: &["floor", "q1", "q2", "q5", "q6"],
-        extent: Extent::Seconds(20, 4),
+        extent: Extent::Seconds(10, 4),
         ..STORE
     },
     Measurement { name: "pickup", asks: "pickup", serves: &["q1"], ..STORE },
@@ -106,35 +106,35 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         name: "lifecycles",
         asks: "lifecycles",
         serves: &["q2"],
-        extent: Extent::Seconds(30, 6),
+        extent: Extent::Seconds(15, 6),
         ..STORE
     },
     Measurement {
         name: "peer live",
         asks: "live",
         serves: &["q2"],
-        extent: Extent::Seconds(30, 6),
+        extent: Extent::Seconds(15, 6),
         ..PEER
     },
     Measurement {
         name: "peer batched",
         asks: "batched",
         serves: &["q2"],
-        extent: Extent::Seconds(15, 6),
+        extent: Extent::Seconds(8, 6),
         ..PEER
     },
     Measurement {
         name: "turns",
         asks: "turns",
         serves: &["q2"],
-        extent: Extent::Seconds(30, 6),
+        extent: Extent::Seconds(15, 6),
         ..STORE
     },
     Measurement {
         name: "idle",
         asks: "idle",
         serves: &["q5"],
-        extent: Extent::Seconds(60, 10),
+        extent: Extent::Seconds(30, 10),
         ..STORE
     },
     Measurement { name: "fairness", asks: "fairness", serves: &["q6"], ..STORE },
