@@ -78,6 +78,7 @@ async fn a_reply_that_breaks_off_goes_on_where_it_ended() {
     world::run(setup, async |world| {
         let owner = &world.owner;
         let whole = owner.say(LONG).await;
+        owner.titled().await;
         let days: [(&str, Day); 5] = [
             ("cut", Day::Cut { bytes: 2_000 }),
             ("an end without a word", Day::End { bytes: 2_000 }),
@@ -129,6 +130,7 @@ async fn a_provider_that_asks_for_time_gets_it() {
     world::run(setup, async |world| {
         let owner = &world.owner;
         owner.say(LONG).await;
+        owner.titled().await;
         let before = server.received().len();
         for (day, least) in [
             (Day::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
@@ -233,6 +235,7 @@ async fn a_reply_of_nothing_is_asked_for_again_once() {
         server.push(Day::Text("Here I am.".into()));
         assert_eq!(owner.say("Are you there?").await, "Here I am.");
         assert_eq!(watcher.whole().await, "Here I am.", "a viewer holds what the record holds");
+        owner.titled().await;
 
         server.push(Day::Text(" \n ".into()));
         server.push(Day::Text("\n".into()));

@@ -98,6 +98,16 @@ impl Client {
         reply["response"].as_str().unwrap().to_owned()
     }
 
+    /// Waits until the main conversation has its title: the model is not asked for one any more.
+    pub(crate) async fn titled(&self) {
+        let titled = async {
+            while self.get("/v1/conversations/main").await.ok()["title"].is_null() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        soon("the conversation gets a title", titled).await;
+    }
+
     /// Opens a conversation with this agent. It has a title, so that no model is asked for one.
     pub(crate) async fn open(&self, agent: &str) -> String {
         let named = json!({ "agent": agent, "title": "Test" });
