@@ -9,6 +9,7 @@ mod support;
 mod accept;
 mod blobs;
 mod delivery;
+mod hints;
 mod isolation;
 mod knowledge;
 mod lock_order;

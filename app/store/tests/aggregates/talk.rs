@@ -75,6 +75,16 @@ pub(crate) async fn claim(store: &Store, class: Class) -> Lease {
 /// Works the one turn that is due: it says `text`, and fails when there is an `error`.
 pub(crate) async fn work(store: &Store, text: &str, error: Option<&str>) -> TurnId {
     let lease = claim(store, Class::Turn).await;
+    finish(store, &lease, text, error).await
+}
+
+/// Works the turn of a lease in the same way.
+pub(crate) async fn finish(
+    store: &Store,
+    lease: &Lease,
+    text: &str,
+    error: Option<&str>,
+) -> TurnId {
     let turn = TurnId(lease.job.id);
     store.take_up(&lease.fence, turn).await.unwrap();
     let state = if error.is_some() { TurnState::Failed } else { TurnState::Complete };

@@ -26,7 +26,7 @@ struct Patient {
     given: mpsc::Sender<TurnId>,
 }
 
-fn begin(store: &Store, handler: Arc<Patient>) -> Tasks {
+pub(crate) fn begin<H: Handler>(store: &Store, handler: Arc<H>) -> Tasks {
     let tasks = Tasks::new();
     let limits = Limits { concurrency: 4, grace: Duration::ZERO };
     let (queue, hints) = (store.queue.clone(), store.hints.clone());
@@ -35,7 +35,7 @@ fn begin(store: &Store, handler: Arc<Patient>) -> Tasks {
     tasks
 }
 
-async fn end(tasks: Tasks) {
+pub(crate) async fn end(tasks: Tasks) {
     tasks.shutdown();
     let drained = tasks.drain(Duration::from_secs(5)).await;
     assert!(drained.stragglers.is_empty(), "{drained:?}");

@@ -54,7 +54,7 @@ impl World {
     async fn open(server: &str, name: &str) -> Self {
         let url = url_of(server, name);
         let tasks = Tasks::new();
-        let store = open(&url, &tasks).await;
+        let store = open(&url, &tasks, &[]).await;
         let admin = PgPoolOptions::new()
             .max_connections(3)
             .connect_lazy_with(PgConnectOptions::from_str(&url).unwrap());
@@ -63,7 +63,12 @@ impl World {
 
     /// Another process on the same database.
     pub(crate) async fn another_store(&self) -> Store {
-        open(&self.url, &self.tasks).await
+        open(&self.url, &self.tasks, &[]).await
+    }
+
+    /// Another process whose announcements never arrive.
+    pub(crate) async fn mute_store(&self) -> Store {
+        open(&self.url, &self.tasks, &["queue.mouth"]).await
     }
 
     /// A new person in Berlin.
@@ -90,11 +95,14 @@ impl World {
     }
 }
 
-async fn open(url: &str, tasks: &Tasks) -> Store {
+async fn open(url: &str, tasks: &Tasks, without: &[&str]) -> Store {
     let connect =
         Connect { durable_sessions: 4, relaxed_sessions: 3, ..Connect::new(url.to_owned()) };
     let (store, background) = Store::connect(connect, tasks.token()).await.unwrap();
     for (name, task) in background.tasks {
+        if without.contains(&name) {
+            continue;
+        }
         tasks.spawn(name, OnExit::Log, task);
     }
     store
