@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use futures::future::try_join_all;
 use rustix::process::Signal;
 use std::{ops::Range, time::Duration};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Everything that was begun ends in less once nothing dies any more.
@@ -27,6 +27,8 @@ pub(crate) struct Storm {
 pub(crate) struct Done {
     pub(crate) killed: u32,
     pub(crate) ended: u32,
+    /// Of these, while a process stood still.
+    pub(crate) ended_cold: u32,
     pub(crate) cut: u32,
     pub(crate) frozen: u32,
 }
@@ -81,9 +83,15 @@ impl Storm {
                     world.fleet.start_in_time(place).await?;
                     done.killed += 1;
                 }
-                // A stop in order, which must be no worse. A process that stands still may hold rows
-                // which the others wait for; here nobody would wake it up.
-                13 if frozen.is_empty() => {
+                // A stop in order, which must be no worse: also of a process that stands still when
+                // it is asked, or while another one stands still and holds what it waits for.
+                13 => {
+                    world.fleet.signal(place, Signal::TERM)?;
+                    done.ended_cold += u32::from(!frozen.is_empty());
+                    while let Some(next) = frozen.iter().map(|(_, until)| *until).min() {
+                        sleep_until(next).await;
+                        thaw(world, &mut frozen, next)?;
+                    }
                     world.fleet.end(place).await?;
                     world.fleet.start_in_time(place).await?;
                     done.ended += 1;
