@@ -1,5 +1,5 @@
 //! What the store keeps of people, conversations, knowledge, schedules, files and deliveries,
-//! against a real Postgres.
+//! against a real Postgres; and that one which is too old is refused.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
 
@@ -13,6 +13,7 @@ mod hints;
 mod isolation;
 mod knowledge;
 mod lock_order;
+mod old_server;
 mod people;
 mod retention;
 mod schedules;
