@@ -94,7 +94,7 @@ impl Store {
         let mut first = PgConnection::connect_with(&options)
             .await
             .map_err(|source| ConnectError::Unreachable { target, source })?;
-        check_version(&mut first).await?;
+        check_version(&mut first, &target_of(&options)).await?;
         let role = prepare_role(&mut first).await?;
         migrate(&mut first, role).await?;
         first.close().await.map_err(ConnectError::Database)?;
@@ -215,7 +215,7 @@ pub(crate) async fn take_role(conn: &mut PgConnection, role: Role) -> Result<(),
     }
 }
 
-async fn check_version(conn: &mut PgConnection) -> Result<(), ConnectError> {
+async fn check_version(conn: &mut PgConnection, target: &str) -> Result<(), ConnectError> {
     let number: i32 = sqlx::query_scalar("select current_setting('server_version_num')::int")
         .fetch_one(&mut *conn)
         .await
@@ -227,7 +227,7 @@ async fn check_version(conn: &mut PgConnection) -> Result<(), ConnectError> {
         .fetch_one(conn)
         .await
         .map_err(ConnectError::Database)?;
-    Err(ConnectError::TooOld { found })
+    Err(ConnectError::TooOld { found, target: target.to_owned() })
 }
 
 /// A role that sees everything may migrate, but must not serve: a role without that power is made

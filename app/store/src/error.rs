@@ -119,8 +119,10 @@ pub enum ConnectError {
         #[source]
         source: sqlx::Error,
     },
-    #[error("Postgres {found} is too old; Famulus needs 15 or newer")]
-    TooOld { found: String },
+    #[error(
+        "Postgres {found} at {target} is too old; upgrade it to 15 or newer, or name no database and let Famulus start its own"
+    )]
+    TooOld { found: String, target: String },
     #[error(
         "the vector extension is missing on this Postgres; install the package `pgvector` for it, then start again"
     )]

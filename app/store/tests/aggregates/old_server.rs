@@ -17,13 +17,20 @@ const TEXT: i32 = 25;
 #[tokio::test]
 async fn a_postgres_that_is_too_old_is_named_with_the_remedy() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let url = format!("postgres://ada@{}/famulus", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
+    let url = format!("postgres://ada@{address}/famulus");
     let opened = Store::connect(Connect::new(url), CancellationToken::new());
     let error = tokio::select! {
         opened = opened => opened.err().expect("it is refused"),
         () = serve(listener) => unreachable!("the peer serves until it is dropped"),
     };
-    assert_eq!(error.to_string(), "Postgres 14.11 is too old; Famulus needs 15 or newer");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "Postgres 14.11 at {address}/famulus is too old; upgrade it to 15 or newer, \
+             or name no database and let Famulus start its own"
+        )
+    );
 }
 
 async fn serve(listener: TcpListener) {
