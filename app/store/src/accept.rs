@@ -15,7 +15,7 @@ use famulus_queue::{
     handover::Reserved,
     hint::{Hints, Topic},
 };
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Messages of one transaction, at most.
 const BATCH: usize = 128;
 /// Transactions at once: one works while the other waits for the disk.
-pub(crate) const AT_ONCE: u32 = 2;
+pub(crate) const AT_ONCE: usize = 2;
 /// Messages that may wait; beyond that, callers wait for a place.
 const WAITING: usize = 4096;
 
@@ -96,20 +96,21 @@ impl Accept for Store {
 
 /// What a batch goes through.
 struct Door {
-    pool: PgPool,
+    /// Pools of one session each.
+    sessions: Vec<PgPool>,
     queue: Queue,
     hints: Hints,
 }
 
 impl Accepting {
     pub(crate) fn start(
-        pool: PgPool,
+        sessions: Vec<PgPool>,
         queue: Queue,
         hints: Hints,
         shutdown: CancellationToken,
     ) -> (Self, BoxFuture<'static, ()>) {
         let (sender, waiting) = mpsc::channel(WAITING);
-        let door = Door { pool, queue, hints };
+        let door = Door { sessions, queue, hints };
         (Self { queue: sender }, Box::pin(run(door, waiting, shutdown)))
     }
 }
@@ -117,15 +118,16 @@ impl Accepting {
 async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: CancellationToken) {
     // In this task and not in one each: a message that comes alone is not passed on once more.
     let mut running = FuturesUnordered::new();
+    // The session that was used last is used next: what it needs is still in the processor's cache.
+    let mut free: Vec<&PgPool> = door.sessions.iter().collect();
     let mut batch = Vec::new();
     loop {
         tokio::select! {
-            Some(()) = running.next() => {}
-            gathered = waiting.recv_many(&mut batch, BATCH), if running.len() < AT_ONCE as usize => {
-                if gathered == 0 {
-                    break;
-                }
-                running.push(door.accept(std::mem::take(&mut batch)));
+            Some(session) = running.next() => free.push(session),
+            gathered = waiting.recv_many(&mut batch, BATCH), if !free.is_empty() => {
+                let Some(session) = free.pop().filter(|_| gathered > 0) else { break };
+                let batch = std::mem::take(&mut batch);
+                running.push(door.accept(session, batch).map(move |()| session));
             }
             // What waits already is still accepted.
             () = shutdown.cancelled(), if !waiting.is_closed() => waiting.close(),
@@ -135,12 +137,12 @@ async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: Cancell
 }
 
 impl Door {
-    async fn accept(&self, batch: Vec<Waiting>) {
+    async fn accept(&self, session: &PgPool, batch: Vec<Waiting>) {
         let (inbounds, answers): (Vec<Inbound>, Vec<_>) = batch.into_iter().unzip();
-        let mut committed = self.commit(&inbounds).await;
+        let mut committed = self.commit(session, &inbounds).await;
         if committed.as_ref().is_err_and(Error::is_conflict) {
             // Postgres gave this transaction up for another's sake: nothing of it is there.
-            committed = self.commit(&inbounds).await;
+            committed = self.commit(session, &inbounds).await;
         }
         match committed {
             Ok(results) => {
@@ -152,7 +154,7 @@ impl Door {
             // One message that Postgres refuses must not take the others with it.
             Err(Error::Refused { .. }) if inbounds.len() > 1 => {
                 for (inbound, answer) in inbounds.into_iter().zip(answers) {
-                    let result = match self.commit(std::slice::from_ref(&inbound)).await {
+                    let result = match self.commit(session, std::slice::from_ref(&inbound)).await {
                         Ok(mut results) => results.pop().unwrap_or_else(|| Err(missing())),
                         Err(error) => Err(AcceptError::Store(Arc::new(error))),
                     };
@@ -171,6 +173,7 @@ impl Door {
     /// Stores messages, and sees that their work is begun.
     async fn commit(
         &self,
+        session: &PgPool,
         inbounds: &[Inbound],
     ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
         let reserved = self.queue.handover.reserve(inbounds.len());
@@ -182,7 +185,7 @@ impl Door {
         famulus_core::crash::before("accept.commit");
         // One statement outside a transaction block: it commits before its answer comes.
         let Batch { results, leases } =
-            accept_in(&self.pool, MessageScope::Own, inbounds, lessee).await?;
+            accept_in(session, MessageScope::Own, inbounds, lessee).await?;
         famulus_core::crash::after("accept.commit");
         self.announce(&results, leases.len());
         if let Some(reserved) = reserved {

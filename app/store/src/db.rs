@@ -103,7 +103,7 @@ impl Store {
         let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
         let queue = Queue::new(relaxed.clone(), connect.lease);
         let hints = Hints::new(queue.worker);
-        let door = pool(&options, AT_ONCE, role, "on");
+        let door = (0..AT_ONCE).map(|_| pool(&options, 1, role, "on")).collect();
         let (accepting, accept_loop) =
             Accepting::start(door, queue.clone(), hints.clone(), shutdown.clone());
         let (events, event_loop) =
