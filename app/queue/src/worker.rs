@@ -121,8 +121,10 @@ pub async fn run<H: Handler>(
         tokio::select! {
             () = shutdown.cancelled(), if !draining => {
                 give_up = Some(Instant::now() + limits.grace);
-                for (lease, _place) in receiving.take().map(|mut from| from.rest()).unwrap_or_default() {
-                    give_back(&queue, class, &lease, Duration::ZERO, true).await;
+                if let Some(mut receiving) = receiving.take() {
+                    for (lease, _place) in receiving.rest() {
+                        give_back(&queue, class, &lease, Duration::ZERO, true).await;
+                    }
                 }
             }
             _changed = hint.changed(), if looking => look_again = Instant::now(),

@@ -5,7 +5,7 @@
 
 use crate::{
     accept::{AcceptError, Accepted, Disposition},
-    codec::{Word, encode, encode_parts, without_nul},
+    codec::{Word, encode, encode_parts, without_nul, word},
     error::Error,
 };
 use famulus_core::{
@@ -17,6 +17,7 @@ use famulus_core::{
     turn::Fence,
 };
 use famulus_queue::{Class, Instant, Job, Lease};
+use serde::Deserialize;
 use sqlx::{PgExecutor, postgres::types::PgInterval, query_as};
 use std::time::Duration;
 use uuid::Uuid;
@@ -28,6 +29,20 @@ pub(crate) enum MessageScope {
     Own,
     /// Those of the transaction that it is stored in.
     Transaction,
+}
+
+/// What the database says of one row.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Started,
+    Steered,
+    Duplicate,
+    KeyReused,
+    NoConversation,
+    NoAttachment,
+    /// Not a message, but a turn that was leased at once.
+    Leased,
 }
 
 /// What the database says of one message.
@@ -125,11 +140,20 @@ pub(crate) async fn accept_in(
     .await
     .map_err(Error::on("accept messages"))?;
 
-    let (messages, leased) = rows.split_at(inbounds.len().min(rows.len()));
+    let (messages, leased) = rows.split_at_checked(inbounds.len()).ok_or_else(unexpected)?;
+    let read = |(row, inbound)| read(row, inbound);
     Ok(Batch {
-        results: messages.iter().zip(inbounds).map(|(row, inbound)| read(row, inbound)).collect(),
-        leases: leased.iter().filter_map(|row| lease_of(row, lessee.worker)).collect(),
+        results: messages.iter().zip(inbounds).map(read).collect::<Result<_, Error>>()?,
+        leases: leased
+            .iter()
+            .map(|row| lease_of(row, lessee.worker).ok_or_else(unexpected))
+            .collect::<Result<_, Error>>()?,
     })
+}
+
+/// The function of the migrations did not answer as this release expects.
+fn unexpected() -> Error {
+    Error::Refused { operation: "accept messages as expected", source: sqlx::Error::RowNotFound }
 }
 
 fn micros(length: Duration) -> i64 {
@@ -145,31 +169,33 @@ fn lease_of(row: &Row, worker: WorkerId) -> Option<Lease> {
     })
 }
 
-fn read(row: &Row, inbound: &Inbound) -> Result<Accepted, AcceptError> {
-    let disposition = match row.outcome.as_str() {
-        "started" => Disposition::Started,
-        "steered" => Disposition::Steered,
-        "duplicate" => Disposition::Duplicate,
-        "no_attachment" => {
-            return Err(AcceptError::NoAttachment { id: BlobId(row.blob.unwrap_or_default()) });
-        }
+fn read(row: &Row, inbound: &Inbound) -> Result<Result<Accepted, AcceptError>, Error> {
+    let disposition = match word("outcomes", &row.outcome)? {
+        Outcome::Started => Disposition::Started,
+        Outcome::Steered => Disposition::Steered,
+        Outcome::Duplicate => Disposition::Duplicate,
         // Taken for another body, or by somebody whose messages this person may not see.
-        "key_reused" => {
-            return Err(AcceptError::KeyReused {
-                key: inbound.external_id.clone().unwrap_or_default(),
-            });
+        Outcome::KeyReused => {
+            let key = inbound.external_id.clone().ok_or_else(unexpected)?;
+            return Ok(Err(AcceptError::KeyReused { key }));
         }
-        _ => return Err(no_conversation(inbound)),
+        Outcome::NoConversation => return Ok(Err(no_conversation(inbound))),
+        Outcome::NoAttachment => {
+            let id = BlobId(row.blob.ok_or_else(unexpected)?);
+            return Ok(Err(AcceptError::NoAttachment { id }));
+        }
+        Outcome::Leased => return Err(unexpected()),
     };
-    match (row.conversation, row.message, row.turn) {
-        (Some(conversation), Some(message), Some(turn)) => Ok(Accepted {
-            conversation: ConversationId(conversation),
-            message: MessageId(message),
-            turn: TurnId(turn),
-            disposition,
-        }),
-        _ => Err(no_conversation(inbound)),
-    }
+    let (Some(conversation), Some(message), Some(turn)) = (row.conversation, row.message, row.turn)
+    else {
+        return Err(unexpected());
+    };
+    Ok(Ok(Accepted {
+        conversation: ConversationId(conversation),
+        message: MessageId(message),
+        turn: TurnId(turn),
+        disposition,
+    }))
 }
 
 fn no_conversation(inbound: &Inbound) -> AcceptError {
