@@ -86,9 +86,19 @@ pub(crate) fn output_of(command: &mut Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
+/// The command as one would type it; of a list of files, the beginning.
 fn describe(command: &Command) -> String {
+    const SHOWN: usize = 16;
     let program = std::path::Path::new(command.get_program());
     let name = program.file_name().unwrap_or_else(|| command.get_program());
-    let words = std::iter::once(name).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect();
+    match words.get(SHOWN..) {
+        Some(more) if !more.is_empty() => {
+            format!("{} and {} more", words[..SHOWN].join(" "), more.len())
+        }
+        _ => words.join(" "),
+    }
 }
