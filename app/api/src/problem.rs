@@ -234,9 +234,10 @@ impl From<&Error> for Problem {
                 "free some space on the database's disk, then send the request again",
             )
             .after(60),
-            Error::Refused { .. } | Error::LeaseLost | Error::Unreadable { .. } => {
-                Self::internal(error)
-            }
+            Error::Refused { .. }
+            | Error::LeaseLost
+            | Error::Forgotten
+            | Error::Unreadable { .. } => Self::internal(error),
         }
     }
 }

@@ -6,6 +6,10 @@ pub enum QueueError {
     /// The lane was leased to another worker: nothing that this one does counts any more.
     #[error("the lease has passed to another worker")]
     LeaseLost,
+    /// The lease is held, but a crash of Postgres forgot that its work was taken up: the worker has
+    /// to take it up again.
+    #[error("a crash of the database has undone the beginning of this work; it begins again")]
+    Forgotten,
     /// Postgres did not do it; the same operation may succeed later.
     #[error("the database did not {operation}")]
     Database {

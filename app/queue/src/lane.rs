@@ -49,12 +49,21 @@ pub struct Lease {
     pub attempts: i32,
 }
 
-/// What a guarded write says about the lane's health.
+/// What a guarded write means for the work of its lease.
+///
+/// Work begins in a transaction that does not wait for the disk. A crash of Postgres may forget it
+/// and keep the lease, and the worker, which has not died, goes on. So the beginning leaves its token
+/// in the lane, and what is recorded later looks whether it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Something was recorded that a successor need not repeat: earlier deaths are forgiven.
-    Made,
+    /// Nothing: the write stands for itself.
     None,
+    /// The work is taken up: what follows relies on this transaction.
+    Begins,
+    /// Something is recorded that a successor need not repeat: earlier deaths are forgiven.
+    Made,
+    /// The last record.
+    Ends,
 }
 
 /// Adds jobs to the ends of their lanes. One statement for any number of jobs of one class.
@@ -81,6 +90,11 @@ pub async fn enqueue(
 
 /// Proves that the lease is still this worker's, and holds the lane's row until the transaction
 /// ends, so that nobody can claim it between the proof and the commit.
+///
+/// # Errors
+///
+/// [`QueueError::LeaseLost`]; and [`QueueError::Forgotten`] when something would be recorded of work
+/// whose beginning is gone.
 pub async fn guard(
     conn: &mut PgConnection,
     class: Class,
@@ -91,32 +105,49 @@ pub async fn guard(
     if crate::sabotage::is_out(crate::sabotage::Safety::Fencing) {
         return Ok(());
     }
-    let held = match progress {
-        Progress::Made => sqlx::query!(
-            "update queue_lane set attempts = 0
-             where class = $1 and id = $2 and worker = $3 and fence = $4",
-            class.as_str(),
-            fence.lane,
-            fence.worker.0,
-            fence.token,
-        )
-        .execute(conn)
-        .await
-        .map(|done| done.rows_affected()),
-        Progress::None => sqlx::query_scalar!(
-            r#"select 1 as "one!" from queue_lane
+    let begun = match progress {
+        Progress::Begins => {
+            sqlx::query_scalar!(
+                r#"update queue_lane set begun = fence
+             where class = $1 and id = $2 and worker = $3 and fence = $4
+             returning true as "begun!""#,
+                class.as_str(),
+                fence.lane,
+                fence.worker.0,
+                fence.token,
+            )
+            .fetch_optional(conn)
+            .await
+        }
+        Progress::Made => {
+            sqlx::query_scalar!(
+                r#"update queue_lane set attempts = 0
+             where class = $1 and id = $2 and worker = $3 and fence = $4
+             returning begun = fence as "begun!""#,
+                class.as_str(),
+                fence.lane,
+                fence.worker.0,
+                fence.token,
+            )
+            .fetch_optional(conn)
+            .await
+        }
+        Progress::None | Progress::Ends => {
+            sqlx::query_scalar!(
+                r#"select begun = fence as "begun!" from queue_lane
              where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,
-            class.as_str(),
-            fence.lane,
-            fence.worker.0,
-            fence.token,
-        )
-        .fetch_optional(conn)
-        .await
-        .map(|row| u64::from(row.is_some())),
+                class.as_str(),
+                fence.lane,
+                fence.worker.0,
+                fence.token,
+            )
+            .fetch_optional(conn)
+            .await
+        }
     }
-    .map_err(QueueError::database("check the lease"))?;
-    if held == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
+    .map_err(QueueError::database("check the lease"))?
+    .ok_or(QueueError::LeaseLost)?;
+    if begun || progress == Progress::None { Ok(()) } else { Err(QueueError::Forgotten) }
 }
 
 /// Settles a finished job: the lane goes on with the next one, or idles.

@@ -24,7 +24,7 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
     let mut tx = store.begin(Scope::Person(fence.person)).await?;
     // From here nothing can join the turn: accepting takes the same row.
     let (place, seq) = history::place(&mut tx, turn).await?;
-    lane::guard(&mut tx, Class::Turn, fence, Progress::None).await?;
+    lane::guard(&mut tx, Class::Turn, fence, Progress::Ends).await?;
     let steering = if ending.state == TurnState::Complete {
         history::take_steering(&mut tx, place).await?
     } else {

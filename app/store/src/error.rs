@@ -25,6 +25,9 @@ pub enum Error {
     },
     #[error("the lease of this turn has passed to another worker")]
     LeaseLost,
+    /// A crash of Postgres forgot that the turn was taken up: it has to be taken up again.
+    #[error("a crash of the database has undone the beginning of this turn; it begins again")]
+    Forgotten,
     /// A stored value is not what this release writes.
     #[error("stored {what} cannot be read; was it written by a newer release?")]
     Unreadable {
@@ -74,6 +77,7 @@ impl Error {
             Self::DiskFull(_)
             | Self::Refused { .. }
             | Self::LeaseLost
+            | Self::Forgotten
             | Self::Unreadable { .. } => false,
         }
     }
@@ -81,7 +85,7 @@ impl Error {
     /// Whether the same call may succeed later.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::DiskFull(_) => true,
+            Self::Unavailable { .. } | Self::DiskFull(_) | Self::Forgotten => true,
             Self::Refused { .. } | Self::LeaseLost | Self::Unreadable { .. } => false,
         }
     }
@@ -91,6 +95,7 @@ impl From<QueueError> for Error {
     fn from(error: QueueError) -> Self {
         match error {
             QueueError::LeaseLost => Self::LeaseLost,
+            QueueError::Forgotten => Self::Forgotten,
             QueueError::Database { operation, source } => Self::classify(operation, source),
         }
     }
@@ -100,7 +105,9 @@ impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         match error {
             Error::LeaseLost => Self::LeaseLost,
-            Error::Unavailable { .. } | Error::DiskFull(_) => Self::Unavailable(Box::new(error)),
+            Error::Unavailable { .. } | Error::DiskFull(_) | Error::Forgotten => {
+                Self::Unavailable(Box::new(error))
+            }
             Error::Refused { .. } | Error::Unreadable { .. } => Self::Refused(Box::new(error)),
         }
     }

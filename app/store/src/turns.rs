@@ -2,10 +2,9 @@
 //!
 //! Every write proves the lease in its own transaction, and holds the conversation's row where it
 //! must be ordered with what arrives. Locks are taken in one order everywhere, so that no two
-//! transactions wait for each other: the conversation before everything else. Commits wait for the disk
-//! before the effect that they
-//! announce; taking a turn up does not, because nothing relies on it that the next commit does not
-//! also make durable.
+//! transactions wait for each other: the conversation before everything else. Commits wait for the
+//! disk before the effect that they announce. Taking a turn up does not: it leaves its token in the
+//! lane, and a later record that does not find it there is refused.
 
 use crate::{
     approvals, calls,
@@ -215,7 +214,7 @@ impl Store {
     async fn take_turn_up(&self, fence: &Fence, turn: TurnId) -> Result<LoadedTurn, Error> {
         let mut tx = self.begin_relaxed(Scope::Person(fence.person)).await?;
         approvals::lock_conversation(&mut tx, fence.lane).await?;
-        lane::guard(&mut tx, Class::Turn, fence, Progress::None).await?;
+        lane::guard(&mut tx, Class::Turn, fence, Progress::Begins).await?;
         let row = sqlx::query!(
             r#"
             with taken as (

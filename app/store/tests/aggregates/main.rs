@@ -9,6 +9,7 @@ mod support;
 mod accept;
 mod blobs;
 mod delivery;
+mod forgotten;
 mod hints;
 mod isolation;
 mod knowledge;
