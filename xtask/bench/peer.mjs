@@ -24,7 +24,7 @@ const RATE = 100;
 const PRODUCERS = 64;
 const PER_CALL = 100;
 const WARM_UP_MS = 3_000;
-const DRAIN_MS = 60_000;
+const DRAIN_MS = 600_000;
 const TASK = "turn";
 
 // Sessions of a producing process, tasks at once and jobs per fetch of the working one.

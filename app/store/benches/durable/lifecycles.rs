@@ -22,7 +22,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const CONVERSATIONS: usize = 10_000;
@@ -46,7 +46,7 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     }));
     let end = Instant::now() + WARM_UP + Duration::from_secs(request.seconds);
     let produced = async {
-        let turns = produce(&store, &places, end).await?;
+        let turns = produce(&store, &places, end, None).await?;
         proof::nothing_lost_or_doubled(&world.bench, &turns).await?;
         stop.cancel();
         anyhow::Ok(turns.len())
@@ -67,16 +67,25 @@ pub(crate) async fn rate(done: &AtomicU64, warm_up: Duration, window: Duration) 
 }
 
 /// Sends from all producers until the end, each in conversations of its own, each waiting for its
-/// acknowledgement before the next.
-pub(crate) async fn produce(store: &Store, places: &[Place], end: Instant) -> Result<Vec<TurnId>> {
+/// acknowledgement before the next, and for a permit of `room` where there is one: whoever ends a
+/// turn gives it back.
+pub(crate) async fn produce(
+    store: &Store,
+    places: &[Place],
+    end: Instant,
+    room: Option<&Arc<Semaphore>>,
+) -> Result<Vec<TurnId>> {
     let mut producers = JoinSet::new();
     for (producer, own) in (0_u64..).zip(places.chunks(places.len().div_ceil(PRODUCERS))) {
-        let (store, own) = (store.clone(), own.to_vec());
+        let (store, own, room) = (store.clone(), own.to_vec(), room.cloned());
         producers.spawn(async move {
             let mut turns = Vec::new();
             for (round, place) in (0_u64..).zip(own.iter().cycle()) {
                 if Instant::now() >= end {
                     break;
+                }
+                if let Some(room) = &room {
+                    room.acquire().await?.forget();
                 }
                 turns.push(store.accept(message(place, producer << 32 | round)).await?.turn);
             }

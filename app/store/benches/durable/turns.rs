@@ -1,8 +1,11 @@
 //! Whole turns per second: accepted, claimed by the queue's worker, driven by the turn loop with a
 //! model that answers at once, and ended with the reply in the transcript.
+//!
+//! As many turns are under way as there are producers: one that only waited for the acknowledgement
+//! would take the processor from the turns, and what is measured would be how the two share it.
 
 use crate::{
-    lifecycles::{CONVERSATIONS, WARM_UP, produce, rate},
+    lifecycles::{CONVERSATIONS, PRODUCERS, WARM_UP, produce, rate},
     pickup::work,
     proof,
     request::Request,
@@ -34,6 +37,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 const REPLY: &str = "The next train to the coast leaves on Sunday at 9:14. It is on the list.";
@@ -41,11 +45,16 @@ const REPLY: &str = "The next train to the coast leaves on Sunday at 9:14. It is
 pub(crate) async fn measure(request: &Request) -> Result<Value> {
     let (world, store) = World::open(&request.url).await?;
     let places = world.conversations(CONVERSATIONS).await?;
-    let turns = Arc::new(Turns { driver: driver(&store), done: AtomicU64::new(0) });
+    let room = Arc::new(Semaphore::new(PRODUCERS));
+    let turns = Arc::new(Turns {
+        driver: driver(&store),
+        done: AtomicU64::new(0),
+        room: Arc::clone(&room),
+    });
     work(&world.tasks, &store, &turns);
     let end = Instant::now() + WARM_UP + Duration::from_secs(request.seconds);
     let rate = rate(&turns.done, WARM_UP, Duration::from_secs(request.seconds));
-    let (sent, rate) = tokio::try_join!(produce(&store, &places, end), rate)?;
+    let (sent, rate) = tokio::try_join!(produce(&store, &places, end, Some(&room)), rate)?;
     proof::every_turn_complete(&world.bench, &sent).await?;
     world.close([store]).await;
     Ok(json!({ "per_second": rate, "messages": sent.len() }))
@@ -78,6 +87,7 @@ fn usual<T: Default>() -> T {
 struct Turns {
     driver: Driver,
     done: AtomicU64,
+    room: Arc<Semaphore>,
 }
 
 #[async_trait]
@@ -87,6 +97,7 @@ impl Handler for Turns {
         match self.driver.drive(&lease.fence, TurnId(lease.job.id), &stop, &cancel).await {
             Ok(Driven::Ended(_)) => {
                 self.done.fetch_add(1, Ordering::Release);
+                self.room.add_permits(1);
                 Outcome::Settled
             }
             Ok(Driven::Parked) => Outcome::Settled,
