@@ -61,8 +61,8 @@ impl Queue {
                     due_at = now() + $4 * interval '1 microsecond',
                     fence = greatest(
                         l.fence + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
-                from due
-                where l.class = $1 and l.id = due.id
+                -- Not as a join: see `session_options` in the store.
+                where l.class = $1 and l.id = any(array(select id from due))
                 returning l.id, l.fence, l.attempts
             )
             select leased.id as "lane!", leased.fence as "token!", leased.attempts as "attempts!",
@@ -155,14 +155,13 @@ impl Queue {
         let rows = sqlx::query!(
             r#"
             with locked as (
-                select id from queue_lane where class = $1 and id = any($3)
+                select id from queue_lane where class = $1 and id = any($3::uuid[])
                 order by id for no key update
             )
             update queue_lane l set due_at = now() + $5 * interval '1 microsecond'
-            from unnest($3::uuid[], $4::bigint[]) as f (lane, token)
-            join locked on locked.id = f.lane
-            where l.class = $1 and l.id = f.lane and l.fence = f.token and l.worker = $2
-                and l.state = 'leased'
+            where l.class = $1 and l.id = any(array(select id from locked))
+                and l.fence = ($4::bigint[])[array_position($3::uuid[], l.id)]
+                and l.worker = $2 and l.state = 'leased'
             returning l.id, l.fence
             "#,
             class.as_str(),

@@ -181,7 +181,7 @@ pub async fn complete_many(
     let done = sqlx::query!(
         r#"
         with locked as (
-            select id from queue_lane where class = $1 and id = any($2)
+            select id from queue_lane where class = $1 and id = any($2::uuid[])
             order by id for no key update
         ),
         settled as (
@@ -191,14 +191,14 @@ pub async fn complete_many(
                 worker = null,
                 state = case when l.pending > 1 then 'ready' else 'idle' end,
                 due_at = case when l.pending > 1 then now() end
-            from unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::uuid[])
-                as f (lane, worker, token, job)
-            join locked on locked.id = f.lane
-            where l.class = $1 and l.id = f.lane
-                and ($6 or (l.worker = f.worker and l.fence = f.token))
-            returning f.job
+            where l.class = $1 and l.id = any(array(select id from locked))
+                and ($6 or (
+                    l.worker = ($3::uuid[])[array_position($2::uuid[], l.id)]
+                    and l.fence = ($4::bigint[])[array_position($2::uuid[], l.id)]
+                ))
+            returning ($5::uuid[])[array_position($2::uuid[], l.id)] as job
         )
-        delete from queue_job using settled where id = settled.job
+        delete from queue_job where id = any(array(select job from settled))
         "#,
         class.as_str(),
         &lanes,

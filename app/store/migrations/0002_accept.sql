@@ -70,10 +70,7 @@ $$;
 -- Stores messages. Element n of every array belongs to message n, except for the two that pair
 -- attachments with messages: file_of (n, from 1) and file_blob.
 --
--- A batch of several opens its conversations by key and locks all of them by id before anything
--- else, and takes lanes by id at the end, so that two batches do not wait for each other. Message
--- keys are taken in between, in the order of the messages: batches that use the same keys for
--- different conversations may meet in a deadlock, which Postgres ends, and the loser comes again.
+-- Locks, in the same order in every batch: conversations by id, then inbox keys, then lanes by id.
 -- Plain statements in a loop, and not one over the whole batch: mostly there is one message, and
 -- their plans are a third of the work.
 --
@@ -133,14 +130,6 @@ begin
         if each_for_itself then
             perform set_config('famulus.persons', '*', true);
         end if;
-        insert into conversation (id, key, person_id, agent_id)
-        select distinct on (o.key) o.id, o.key, o.host, o.agent
-        from unnest(new_conversation, to_key, host, agent) with ordinality
-            as o (id, key, host, agent, place)
-        where o.key is not null
-            and not exists (select 1 from conversation c where c.key = o.key)
-        order by o.key, o.place
-        on conflict (key) do nothing;
         perform 1 from conversation c
         where c.id = any (to_conversation) or c.key = any (to_key)
         order by c.id for no key update;

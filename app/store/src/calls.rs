@@ -140,7 +140,7 @@ pub(crate) async fn done(
          from unnest($1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::bytea[])
              as v (turn, step, call, item, output)
          where c.turn_id = v.turn and c.step = v.step and c.call = v.call and c.item = v.item
-           and c.state <> 'done'",
+           and c.turn_id = any($1::uuid[]) and c.state <> 'done'",
         &outputs.iter().map(|(key, _)| key.turn.0).collect::<Vec<_>>(),
         &outputs.iter().map(|(key, _)| key.step as i32).collect::<Vec<_>>(),
         &outputs.iter().map(|(key, _)| key.call as i32).collect::<Vec<_>>(),

@@ -188,16 +188,31 @@ pub(crate) enum Role {
     Switch,
 }
 
+/// What every session begins with.
+///
+/// Sessions keep the plans that they make, also those of the first minute, when tables are empty and
+/// have no statistics: reading a whole table looks cheap then, and is not when it has grown. Every
+/// statement of the app has an index, so none is planned without one; and what is done for a batch
+/// of ids is written as `id = any(array(…))`, because a join can begin at either end.
+pub(crate) fn session_options(
+    options: &PgConnectOptions,
+    sync_commit: &'static str,
+) -> PgConnectOptions {
+    options.clone().options([
+        ("synchronous_commit", sync_commit),
+        ("idle_in_transaction_session_timeout", FROZEN),
+        ("enable_seqscan", "off"),
+        ("jit", "off"),
+    ])
+}
+
 fn pool(
     options: &PgConnectOptions,
     sessions: u32,
     role: Role,
     sync_commit: &'static str,
 ) -> PgPool {
-    let options = options.clone().options([
-        ("synchronous_commit", sync_commit),
-        ("idle_in_transaction_session_timeout", FROZEN),
-    ]);
+    let options = session_options(options, sync_commit);
     PgPoolOptions::new()
         .max_connections(sessions)
         .min_connections(0)

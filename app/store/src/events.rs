@@ -6,7 +6,7 @@
 
 use crate::{
     codec::{decode, encode},
-    db::{Role, Scope, Store, persons, take_role},
+    db::{Role, Scope, Store, persons, session_options, take_role},
     error::Error,
 };
 use async_trait::async_trait;
@@ -135,9 +135,9 @@ async fn run(
 impl Session {
     async fn store(&mut self, appends: &[Append]) -> Result<(), Error> {
         if self.conn.is_none() {
-            let options = self.options.clone().options([("synchronous_commit", "off")]);
-            let mut conn =
-                PgConnection::connect_with(&options).await.map_err(Error::on("open a session"))?;
+            let mut conn = PgConnection::connect_with(&session_options(&self.options, "off"))
+                .await
+                .map_err(Error::on("open a session"))?;
             take_role(&mut conn, self.role).await.map_err(Error::on("take its role"))?;
             self.conn = Some(conn);
             self.generation += 1;
@@ -194,8 +194,9 @@ pub(crate) async fn insert(
         select e.* from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::uuid[],
                                $6::bytea[])
             as e (conversation, fence, number, person, turn, data)
-        where exists (select 1 from queue_lane l
-                      where l.class = 'turn' and l.id = e.conversation and l.fence = e.fence)
+        -- Not as a join: see `session_options`.
+        where e.fence = (select l.fence from queue_lane l
+                         where l.class = 'turn' and l.id = e.conversation)
         on conflict (conversation_id, fence, number) do nothing
         "#,
         &conversations,

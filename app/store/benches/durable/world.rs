@@ -39,7 +39,8 @@ impl World {
     /// The schema comes from the product's own start; beside it stands the table in which a run
     /// notes what it has worked.
     pub(crate) async fn open(url: &str) -> Result<(Self, Store)> {
-        let options = PgConnectOptions::from_str(url)?;
+        // Planned as the product's sessions plan.
+        let options = PgConnectOptions::from_str(url)?.options([("enable_seqscan", "off")]);
         let bench = PgPoolOptions::new().max_connections(SESSIONS).connect_lazy_with(options);
         let world = Self { bench, tasks: Tasks::new(), url: url.to_owned() };
         let store = world.instance().await?;

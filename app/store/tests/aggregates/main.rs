@@ -16,6 +16,7 @@ mod knowledge;
 mod lock_order;
 mod old_server;
 mod people;
+mod plans;
 mod retention;
 mod schedules;
 mod sweep;
