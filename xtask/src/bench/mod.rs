@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What is measured is a list ([`plan`]), what is published of it another one ([`figures`]), and
-//! [`judge`] holds the one against the other. A measurement is a program that is given a database and writes JSON; one that lost or doubled
-//! something fails, and so does the whole benchmark.
+//! [`judge`] holds the one against the other. A measurement is a program that is given a database
+//! and writes JSON; one that lost or doubled something fails, and so does the whole benchmark.
 
 mod doc;
 mod figures;

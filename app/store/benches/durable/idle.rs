@@ -23,8 +23,8 @@ use std::{
 };
 
 const CONVERSATIONS: usize = 10_000;
-/// Sessions that have nothing to do report what they did within ten seconds.
-const REPORTED: Duration = Duration::from_secs(11);
+/// Sessions report what they did within a minute, those that have nothing more to do as well.
+const REPORTED: Duration = Duration::from_secs(62);
 /// Messages into the silence, one every half second.
 const AFTERWARDS: u64 = 20;
 
