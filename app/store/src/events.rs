@@ -278,8 +278,8 @@ impl Store {
     }
 
     /// Where a viewer that has seen nothing begins: before the live turn's first event, or behind
-    /// the last event when nothing runs. The second value says whether `after`, when given, is
-    /// older than what is kept.
+    /// the last event when nothing runs. The second value says whether events behind `after`, when
+    /// given, are kept no longer: whether a turn whose events are gone showed something beyond it.
     pub async fn stream_start(
         &self,
         person: PersonId,
@@ -290,12 +290,23 @@ impl Store {
         let row = sqlx::query!(
             r#"
             select
-                f.fence as "first_fence?", f.number as "first_number?",
+                g.shown_fence as "gone_fence?", g.shown_number as "gone_number?",
                 l.fence as "last_fence?", l.number as "last_number?",
                 v.fence as "live_fence?", v.number as "live_number?"
             from (select 1) one
-            left join lateral (select fence, number from event where conversation_id = $1
+            left join lateral (select turn_id from event where conversation_id = $1
                 order by fence, number limit 1) f on true
+            -- Of the turns before the first that has events, the one that showed most. Only the
+            -- latest are looked at: the others showed less, or nothing.
+            left join lateral (
+                select shown_fence, shown_number from (
+                    select t.shown_fence, t.shown_number from turn t
+                    where t.conversation_id = $1 and t.ended_at is not null
+                        and (f.turn_id is null
+                             or t.ord < (select k.ord from turn k where k.id = f.turn_id))
+                    order by t.ord desc limit 100
+                ) latest
+                order by shown_fence desc, shown_number desc limit 1) g on true
             left join lateral (select fence, number from event where conversation_id = $1
                 order by fence desc, number desc limit 1) l on true
             left join lateral (
@@ -312,16 +323,14 @@ impl Store {
         let id = |fence: Option<i64>, number: Option<i64>| {
             fence.zip(number).map(|(fence, number)| EventId { fence, number })
         };
-        let first = id(row.first_fence, row.first_number);
+        let gone = id(row.gone_fence, row.gone_number);
         let last = id(row.last_fence, row.last_number);
         let live = id(row.live_fence, row.live_number);
         Ok(match after {
             Some(after) => {
-                // Ids are wall-clock tokens: one before everything that is kept may have missed
-                // events that are gone.
-                let gone =
-                    first.is_some_and(|first| after.fence < first.fence) && after > EventId::START;
-                (after, gone)
+                // What a turn showed last is followed by the event of its end.
+                let missed = gone.is_some_and(|gone| gone > EventId::START && gone >= after);
+                (after, missed && after > EventId::START)
             }
             None => match (live, last) {
                 (Some(live), _) => (EventId { number: live.number - 1, ..live }, false),

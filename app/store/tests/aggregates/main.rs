@@ -19,6 +19,7 @@ mod people;
 mod plans;
 mod retention;
 mod schedules;
+mod stream_start;
 mod sweep;
 mod talk;
 mod views;
