@@ -89,7 +89,9 @@ impl Store {
     ) -> Result<(Self, Background), ConnectError> {
         let options = PgConnectOptions::from_str(&connect.url)
             .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?
-            .application_name("famulus");
+            .application_name("famulus")
+            // What is there already when a start looks is no news to who reads the log.
+            .options([("client_min_messages", "warning")]);
         let target = target_of(&options);
         let mut first = PgConnection::connect_with(&options)
             .await
