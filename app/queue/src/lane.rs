@@ -106,28 +106,18 @@ pub async fn guard(
         return Ok(());
     }
     let begun = match progress {
-        Progress::Begins => {
+        Progress::Begins | Progress::Made => {
             sqlx::query_scalar!(
-                r#"update queue_lane set begun = fence
-             where class = $1 and id = $2 and worker = $3 and fence = $4
-             returning true as "begun!""#,
+                r#"update queue_lane set
+                       begun = case when $5 then fence else begun end,
+                       attempts = case when $5 then attempts else 0 end
+                   where class = $1 and id = $2 and worker = $3 and fence = $4
+                   returning begun = fence as "begun!""#,
                 class.as_str(),
                 fence.lane,
                 fence.worker.0,
                 fence.token,
-            )
-            .fetch_optional(conn)
-            .await
-        }
-        Progress::Made => {
-            sqlx::query_scalar!(
-                r#"update queue_lane set attempts = 0
-             where class = $1 and id = $2 and worker = $3 and fence = $4
-             returning begun = fence as "begun!""#,
-                class.as_str(),
-                fence.lane,
-                fence.worker.0,
-                fence.token,
+                progress == Progress::Begins,
             )
             .fetch_optional(conn)
             .await
@@ -135,7 +125,7 @@ pub async fn guard(
         Progress::None | Progress::Ends => {
             sqlx::query_scalar!(
                 r#"select begun = fence as "begun!" from queue_lane
-             where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,
+                   where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,
                 class.as_str(),
                 fence.lane,
                 fence.worker.0,

@@ -15,7 +15,7 @@ use famulus_queue::{Class, worker};
 use famulus_store::{Accept, Store};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool, postgres::PgConnectOptions};
+use sqlx::{Connection, Executor, PgConnection, PgPool, postgres::PgConnectOptions};
 use std::{
     str::FromStr,
     sync::Arc,
@@ -50,11 +50,11 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     sqlx::raw_sql("vacuum analyze").execute(&world.bench).await?;
     // Its rounds through the catalogue, some hundred transactions once a minute, are Postgres's own:
     // a window of half a minute has one of them or none.
-    autovacuum(&world.bench, "off").await?;
+    set(&world.bench, "alter system set autovacuum = off").await?;
     tokio::time::sleep(REPORTED).await;
 
     let asked = transactions(&request.url, Duration::from_secs(request.seconds)).await?;
-    autovacuum(&world.bench, "on").await?;
+    set(&world.bench, "alter system reset autovacuum").await?;
 
     let mut picked_up = Latencies::new()?;
     for number in 0..AFTERWARDS {
@@ -69,8 +69,9 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     Ok(json!({ "per_second": asked, "picked_up_afterwards": picked_up.report() }))
 }
 
-async fn autovacuum(bench: &PgPool, on_or_off: &'static str) -> Result<()> {
-    bench.execute(AssertSqlSafe(format!("alter system set autovacuum = {on_or_off}"))).await?;
+/// Changes a setting of the server.
+async fn set(bench: &PgPool, change: &'static str) -> Result<()> {
+    bench.execute(change).await?;
     bench.execute("select pg_reload_conf()").await?;
     Ok(())
 }

@@ -1,11 +1,5 @@
 use crate::{support::with_store, talk};
-use famulus_core::{
-    event::EventId,
-    ids::{MessageId, TurnId},
-    message::Part,
-    tool::StoreError,
-    turn::{NewMessage, TurnLog},
-};
+use famulus_core::{ids::TurnId, tool::StoreError, turn::TurnLog};
 use famulus_queue::Class;
 use famulus_store::Error;
 use std::{error::Error as _, time::Duration};
@@ -24,19 +18,10 @@ async fn a_turn_whose_beginning_was_forgotten_records_nothing_and_begins_again()
         talk::say(world, ada, conversation, "start", Vec::new()).await;
         let lease = talk::claim(store, Class::Turn).await;
         let turn = TurnId(lease.job.id);
-        let record = async || {
-            let message = NewMessage {
-                id: MessageId::new(),
-                parts: vec![Part::assistant_text("so far")],
-                blocks: None,
-            };
-            let fence = &lease.fence;
-            store.record_interrupted(fence, turn, message, EventId::START, Vec::new()).await
-        };
         store.take_up(&lease.fence, turn).await.unwrap();
         sqlx::query(FORGET).execute(&world.admin).await.unwrap();
 
-        let refused = record().await.unwrap_err();
+        let refused = talk::record(store, &lease).await.unwrap_err();
         assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
         let cause = refused.source().and_then(|cause| cause.downcast_ref::<Error>());
         assert!(matches!(cause, Some(Error::Forgotten)), "{cause:?}");

@@ -1,10 +1,5 @@
 use crate::{support::with_store, talk};
-use famulus_core::{
-    event::EventId,
-    ids::{MessageId, TurnId},
-    message::Part,
-    turn::{NewMessage, TurnLog},
-};
+use famulus_core::{ids::TurnId, turn::TurnLog};
 use famulus_queue::Class;
 use std::time::Duration;
 
@@ -28,16 +23,7 @@ async fn accepting_and_recording_never_wait_for_each_other() {
         };
         let recording = async {
             for _ in 0..400 {
-                let message = NewMessage {
-                    id: MessageId::new(),
-                    parts: vec![Part::assistant_text("so far")],
-                    blocks: None,
-                };
-                let fence = &lease.fence;
-                store
-                    .record_interrupted(fence, turn, message, EventId::START, Vec::new())
-                    .await
-                    .unwrap();
+                talk::record(store, &lease).await.unwrap();
             }
         };
         tokio::join!(accepting, recording);

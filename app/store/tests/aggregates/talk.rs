@@ -6,8 +6,9 @@ use famulus_core::{
     event::{Envelope, Event, EventId, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
-    message::{Part, Provenance},
+    message::{Message, Part, Provenance},
     model::Usage,
+    tool::StoreError,
     turn::{Ending, NewMessage, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
@@ -70,6 +71,17 @@ pub(crate) async fn claim(store: &Store, class: Class) -> Lease {
     let mut leases = store.queue.claim(class, 8).await.unwrap();
     assert_eq!(leases.len(), 1, "{leases:?}");
     leases.remove(0)
+}
+
+/// Records something that the turn of a lease said on its way.
+pub(crate) async fn record(store: &Store, lease: &Lease) -> Result<Arc<Message>, StoreError> {
+    let message = NewMessage {
+        id: MessageId::new(),
+        parts: vec![Part::assistant_text("so far")],
+        blocks: None,
+    };
+    let turn = TurnId(lease.job.id);
+    store.record_interrupted(&lease.fence, turn, message, EventId::START, Vec::new()).await
 }
 
 /// Works the one turn that is due: it says `text`, and fails when there is an `error`.
