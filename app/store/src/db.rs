@@ -1,24 +1,22 @@
-//! Opening the store: pools, role, schema; and transactions that name whom they act for.
+//! Opening the store: version, role, pools; and transactions that name whom they act for.
 
 use crate::{
     accept::{AT_ONCE, Accepting},
     error::{ConnectError, Error},
     events::EventWriter,
+    schema,
 };
 use famulus_core::ids::PersonId;
 use famulus_queue::{Queue, hint::Hints};
 use sqlx::{
     AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Transaction,
-    migrate::{MigrateError, Migrator},
-    postgres::{PgConnectOptions, PgPoolOptions, PgQueryResult},
+    postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{fmt::Write as _, str::FromStr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
-
 /// The role that the app works under: no superuser, no way around row-level security.
-const APP_ROLE: &str = "famulus_app";
+pub(crate) const APP_ROLE: &str = "famulus_app";
 
 /// A process that froze inside a transaction holds its locks no longer than this.
 const FROZEN: &str = "15s";
@@ -98,7 +96,7 @@ impl Store {
             .map_err(|source| ConnectError::Unreachable { target, source })?;
         check_version(&mut first, &target_of(&options)).await?;
         let role = prepare_role(&mut first).await?;
-        migrate(&mut first, role).await?;
+        schema::bring_up_to_date(&mut first, role).await?;
         first.close().await.map_err(ConnectError::Database)?;
 
         let durable = pool(&options, connect.durable_sessions, role, "on");
@@ -290,59 +288,6 @@ async fn prepare_role(conn: &mut PgConnection) -> Result<Role, ConnectError> {
     trial.execute("set local role famulus_app").await.map_err(|e| refused(e.to_string()))?;
     trial.rollback().await.map_err(ConnectError::Database)?;
     Ok(Role::Switch)
-}
-
-/// Migrates. The migrator's own advisory lock is off (the product takes none): concurrent starts
-/// are ordered by a lock on a table of ours, which ends with its transaction.
-async fn migrate(conn: &mut PgConnection, role: Role) -> Result<(), ConnectError> {
-    conn.execute(
-        "create table if not exists famulus_start (one integer primary key check (one = 1))",
-    )
-    .await
-    .or_else(|error| {
-        // Concurrent creation of the same table: the other one made it.
-        let code = error
-            .as_database_error()
-            .and_then(sqlx::error::DatabaseError::code)
-            .map(std::borrow::Cow::into_owned);
-        if matches!(code.as_deref(), Some("42P07" | "23505")) {
-            Ok(PgQueryResult::default())
-        } else {
-            Err(ConnectError::Database(error))
-        }
-    })?;
-    let mut tx = conn.begin().await.map_err(ConnectError::Database)?;
-    tx.execute("lock table famulus_start in access exclusive mode")
-        .await
-        .map_err(ConnectError::Database)?;
-    let mut migrator = Migrator { migrations: MIGRATIONS.migrations.clone(), ..Migrator::DEFAULT };
-    migrator.set_locking(false);
-    // A newer release may have been here: its migrations are such that this one can work on them.
-    migrator.set_ignore_missing(true);
-    migrator.run(&mut *tx).await.map_err(|error| {
-        if let MigrateError::ExecuteMigration(source, 1) = error {
-            if lacks_vector(&source) {
-                return ConnectError::NoVector(source);
-            }
-            return ConnectError::Migrate(MigrateError::ExecuteMigration(source, 1));
-        }
-        ConnectError::Migrate(error)
-    })?;
-    if role == Role::Switch {
-        tx.execute(
-            "grant usage on schema public to famulus_app;
-             grant select, insert, update, delete on all tables in schema public to famulus_app;
-             grant usage, select on all sequences in schema public to famulus_app;
-             revoke all on famulus_start from famulus_app;",
-        )
-        .await
-        .map_err(ConnectError::Database)?;
-    }
-    tx.commit().await.map_err(ConnectError::Database)
-}
-
-fn lacks_vector(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|e| e.message().contains("vector"))
 }
 
 fn target_of(options: &PgConnectOptions) -> String {

@@ -138,6 +138,11 @@ pub enum ConnectError {
         "the role `{role}` of this connection is a superuser or bypasses row-level security, and may not be given up: {reason}. Run as a superuser once: CREATE ROLE famulus_app NOLOGIN; GRANT famulus_app TO \"{role}\";"
     )]
     Role { role: String, reason: String },
+    #[error(
+        "migration {0} was applied to this database in another form than this release knows: another \
+         build of Famulus made it; run that build, or restore a backup that a release made"
+    )]
+    Foreign(i64),
     #[error("the database's schema could not be brought up to date")]
     Migrate(#[source] sqlx::migrate::MigrateError),
     #[error("the database failed while it was being opened")]

@@ -29,6 +29,7 @@ mod outbox;
 mod people;
 mod retention;
 mod schedules;
+mod schema;
 mod stop;
 mod sweep;
 mod titles;

@@ -19,6 +19,7 @@ mod people;
 mod plans;
 mod retention;
 mod schedules;
+mod starts;
 mod stream_start;
 mod sweep;
 mod talk;

@@ -1,0 +1,82 @@
+//! What a start does to a schema that is already there.
+
+use crate::support::{World, with_store};
+use famulus_store::{Connect, ConnectError, Store};
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn a_start_on_a_current_schema_writes_nothing_and_waits_for_nobody() {
+    with_store(async |world| {
+        let before = catalogue(world).await;
+        let mut other = world.admin.begin().await.unwrap();
+        sqlx::query("lock table famulus_start in access exclusive mode")
+            .execute(&mut *other)
+            .await
+            .unwrap();
+        let store = timeout(PATIENCE, world.another_store()).await.expect("it does not wait");
+        store.close().await;
+        other.rollback().await.unwrap();
+        assert_eq!(catalogue(world).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_start_gives_back_a_right_that_was_lost() {
+    with_store(async |world| {
+        for (take, asked) in [
+            (
+                "revoke delete on message from famulus_app",
+                "select has_table_privilege('famulus_app', 'message', 'delete')",
+            ),
+            (
+                "revoke usage on schema public from famulus_app, public",
+                "select has_schema_privilege('famulus_app', 'public', 'usage')",
+            ),
+        ] {
+            sqlx::query(take).execute(&world.admin).await.unwrap();
+            assert!(!is(world, asked).await, "{take}");
+            world.another_store().await.close().await;
+            assert!(is(world, asked).await, "{take}");
+        }
+        assert!(
+            !is(world, "select has_table_privilege('famulus_app', 'famulus_start', 'select')")
+                .await
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_start_refuses_a_migration_that_is_not_the_one_it_knows() {
+    with_store(async |world| {
+        sqlx::query("update _sqlx_migrations set checksum = 'another' where version = 2")
+            .execute(&world.admin)
+            .await
+            .unwrap();
+        let opened =
+            Store::connect(Connect::new(world.url.clone()), CancellationToken::new()).await;
+        let error = opened.err().expect("it is refused");
+        assert!(matches!(error, ConnectError::Foreign(2)), "{error}");
+    })
+    .await;
+}
+
+/// Where every row of the catalogue's list of tables lies: a row that is written moves.
+async fn catalogue(world: &World) -> Vec<(String, String)> {
+    sqlx::query_as(
+        "select relname::text, ctid::text from pg_class
+         where relnamespace = 'public'::regnamespace order by relname",
+    )
+    .fetch_all(&world.admin)
+    .await
+    .unwrap()
+}
+
+async fn is(world: &World, query: &'static str) -> bool {
+    sqlx::query_scalar(query).fetch_one(&world.admin).await.unwrap()
+}
