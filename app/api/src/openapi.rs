@@ -5,10 +5,11 @@ use crate::{
     problem::Document,
     routes::{Access, Payload, Route, table},
 };
+use axum::http::Method;
 use famulus_core::event::Envelope;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
-use std::sync::OnceLock;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 const DEFINITIONS: &str = "/components/schemas";
 
@@ -97,20 +98,29 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     }
     let mut responses = Map::new();
     responses.insert(route.status.to_string(), answer);
-    let shared: &[u16] = match route.access {
-        Access::Public => &[],
-        Access::Chat => &[400, 401, 429, 503],
-        Access::Owner => &[400, 401, 403, 429, 503],
-    };
-    let mut errors: Vec<u16> = shared.iter().chain(route.errors).copied().collect();
-    errors.sort_unstable();
-    errors.dedup();
-    for status in errors {
+    for status in refusals(route) {
         let problem = json!({ "$ref": "#/components/responses/Problem" });
         responses.insert(status.to_string(), problem);
     }
     operation["responses"] = Value::Object(responses);
     operation
+}
+
+/// The statuses with which a route may refuse: what every route of its kind shares, and its own.
+fn refusals(route: &Route) -> BTreeSet<u16> {
+    let guarded: &[u16] = match route.access {
+        Access::Public => &[400],
+        Access::Chat => &[400, 401, 429, 500, 503],
+        Access::Owner => &[400, 401, 403, 429, 500, 503],
+    };
+    // A page of another site must not change anything; and a disk may be full.
+    let changes: &[u16] = if route.method == Method::GET { &[] } else { &[403, 507] };
+    // It may come too slowly, or be too large.
+    let body: &[u16] = match route.request {
+        Payload::Nothing => &[],
+        Payload::Json(_) | Payload::Raw(_) => &[408, 413],
+    };
+    [guarded, changes, body, route.errors].into_iter().flatten().copied().collect()
 }
 
 /// The fields of a query's struct are its parameters.

@@ -31,11 +31,10 @@ pub(crate) fn table() -> Vec<Route> {
         .internal_too()
         .takes::<h::chat::ChatRequest>()
         .gives::<h::chat::ChatReply>()
-        .errors(&[404, 409, 413]),
+        .errors(&[404, 409]),
         Route::post("/api/upload", h::upload::upload, "Send a file as a message")
             .takes_raw("multipart/form-data")
-            .gives::<h::upload::Uploaded>()
-            .errors(&[413]),
+            .gives::<h::upload::Uploaded>(),
         Route::get("/v1/me", h::me::read, "Who the token belongs to").gives::<h::me::Me>(),
         Route::patch("/v1/me", h::me::change, "Change the own name, time zone or language")
             .takes::<h::me::MeChange>()
@@ -63,7 +62,7 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::messages::NewMessage>()
             .gives::<h::messages::Accepted>()
             .status(202)
-            .errors(&[404, 409, 413]),
+            .errors(&[404, 409]),
         Route::post("/v1/conversations/{id}/stop", h::turns::stop, "End whatever runs in it")
             .gives::<h::turns::Stopped>()
             .errors(&[404]),
@@ -74,14 +73,13 @@ pub(crate) fn table() -> Vec<Route> {
         )
         .asks::<h::events::EventsQuery>()
         .gives_raw("text/event-stream")
-        .errors(&[404, 503]),
+        .errors(&[404]),
         Route::get(
             "/v1/events",
             h::events::person,
             "Changed lists and status of all conversations",
         )
-        .gives_raw("text/event-stream")
-        .errors(&[503]),
+        .gives_raw("text/event-stream"),
         Route::get("/v1/turns/{id}", h::turns::read, "One turn")
             .gives::<h::turns::Turn>()
             .errors(&[404]),
@@ -130,8 +128,7 @@ pub(crate) fn table() -> Vec<Route> {
         Route::post("/v1/blobs", h::blobs::create, "Store a file")
             .takes_raw("application/octet-stream")
             .gives::<BlobRef>()
-            .status(201)
-            .errors(&[413]),
+            .status(201),
         Route::get("/v1/blobs/{id}", h::blobs::read, "A stored file")
             .gives_raw("application/octet-stream")
             .errors(&[404]),

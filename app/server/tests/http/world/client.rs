@@ -1,6 +1,6 @@
 //! A caller with a token.
 
-use super::{soon, watch::Watcher};
+use super::{documented, soon, watch::Watcher};
 use reqwest::{Method, RequestBuilder, header::HeaderMap};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, time::Duration};
@@ -209,9 +209,14 @@ impl Client {
     }
 }
 
+/// What comes back, which the document must have led one to expect.
 pub(crate) async fn answer(request: RequestBuilder) -> Answer {
-    let response = soon("an answer comes", request.send()).await.unwrap();
+    let (http, request) = request.build_split();
+    let request = request.unwrap();
+    let (method, path) = (request.method().clone(), request.url().path().to_owned());
+    let response = soon("an answer comes", http.execute(request)).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    documented::check(&method, &path, status);
     let body = response.bytes().await.unwrap();
     Answer { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() }
 }

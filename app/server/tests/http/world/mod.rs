@@ -3,6 +3,7 @@
 mod child;
 pub(crate) mod client;
 mod database;
+mod documented;
 mod puppet;
 mod raw;
 pub(crate) mod watch;
