@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `cargo xtask bench kills` runs both, as `kills NAME REQUEST` like its other measurements. Prints
-//! one line of JSON for each run; fails when anything was lost, doubled or out of order. The seed is
+//! one line of JSON for each run, and one for every hundred deaths before; fails when anything was lost, doubled or out of order. The seed is
 //! printed first and may be given again.
 
 #[path = "../tests/support/mod.rs"]
@@ -159,7 +159,8 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<Value> {
     match run {
         Run::Deaths { kills, processes, clients, gap_from, gap_to } => {
             ensure!(gap_from < gap_to, "--gap-from is not below --gap-to");
-            let storm = Storm { kills, processes, gap: gap_from..gap_to };
+            let tell = |deaths| say(&json!({"deaths": deaths}));
+            let storm = Storm { kills, processes, gap: gap_from..gap_to, tell };
             World::run(settings, async |world| {
                 let done = storm.endure(world, clients, &mut seed).await?;
                 world.check(Faults::Deaths).await?;

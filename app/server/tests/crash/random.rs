@@ -20,7 +20,7 @@ async fn random_deaths_lose_and_double_nothing() -> Result<()> {
     let mut seed = fresh_seed("random deaths");
     let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
     World::run(settings, async |world| {
-        let storm = Storm { kills: KILLS, processes: 3, gap: 150..400 };
+        let storm = Storm { kills: KILLS, processes: 3, gap: 150..400, tell: |_| {} };
         let done = storm.endure(world, CLIENTS, &mut seed).await?;
         eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
         world.check(Faults::Deaths).await

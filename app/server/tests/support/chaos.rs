@@ -20,6 +20,8 @@ pub(crate) struct Storm {
     pub(crate) processes: usize,
     /// Milliseconds between two.
     pub(crate) gap: Range<u64>,
+    /// Is told of every hundredth death.
+    pub(crate) tell: fn(u32),
 }
 
 /// What a storm did.
@@ -69,7 +71,13 @@ impl Storm {
     async fn blow(&self, world: &World, mut seed: Seed) -> Result<Done> {
         let mut done = Done::default();
         let mut frozen: Vec<(usize, Instant)> = Vec::new();
+        let mut told = 0;
         while done.killed + done.cut < self.kills {
+            let hundreds = (done.killed + done.cut) / 100;
+            if hundreds > told {
+                told = hundreds;
+                (self.tell)(hundreds * 100);
+            }
             sleep(Duration::from_millis(seed.between(self.gap.start, self.gap.end))).await;
             thaw(world, &mut frozen, Instant::now())?;
             let place = seed.below(self.processes);
