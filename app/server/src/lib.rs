@@ -10,6 +10,7 @@ pub mod config;
 mod deliveries;
 pub mod descriptors;
 pub mod home;
+mod memory;
 mod say;
 mod sweeps;
 pub mod token;

@@ -6,7 +6,7 @@ use crate::{
     config::{self, Config, KEYS, SecretRef, Takes},
     descriptors,
     home::Places,
-    say, token,
+    memory, say, token,
 };
 use anyhow::Context;
 use famulus_core::clock::SystemClock;
@@ -123,6 +123,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     made.iter().for_each(hide);
     announce(&app, &token_path, made.as_ref(), postgres.as_ref(), demo);
     watch_config(&app, file, telemetry, &tasks);
+    tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
     app.ready();
 
     let ended = tasks.token();
