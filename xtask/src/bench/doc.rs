@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::workspace::root;
 
 use super::judge::Row;
+use super::machine::PEER;
 use super::profile::Parts;
 
 const FILE: &str = "docs/PERFORMANCE.md";
@@ -34,12 +35,7 @@ pub(super) fn write(rows: &[Row], parts: &[Parts], machine: &[String], quick: bo
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {FILE}"))?;
     let text = merge_parts(&merge(&text, rows)?, parts)?;
     // A quick run on a busy machine says nothing about the one that the figures are from.
-    let text = if quick {
-        text
-    } else {
-        let facts: Vec<String> = machine.iter().map(|fact| format!("- {fact}")).collect();
-        MACHINE.replace(&text, &facts.join("\n"))?
-    };
+    let text = if quick { text } else { merge_machine(&text, machine)? };
     fs::write(&path, text).with_context(|| format!("cannot write {FILE}"))
 }
 
@@ -56,6 +52,16 @@ fn merge(text: &str, rows: &[Row]) -> Result<String> {
         (None, None) => format!("| {} | {} | not measured | | | | | | |", row.id, row.what),
     });
     TABLE.replace(text, &lines(merged))
+}
+
+/// The peer's figures stay when it is not measured again, and so does what it was.
+fn merge_machine(text: &str, machine: &[String]) -> Result<String> {
+    let mut facts: Vec<String> = machine.iter().map(|fact| format!("- {fact}")).collect();
+    let of_peer = |line: &&str| line.trim_start_matches("- ").starts_with(PEER);
+    if !facts.iter().any(|fact| of_peer(&fact.as_str())) {
+        facts.extend(MACHINE.inside(text)?.lines().find(of_peer).map(str::to_owned));
+    }
+    MACHINE.replace(text, &facts.join("\n"))
 }
 
 fn merge_parts(text: &str, parts: &[Parts]) -> Result<String> {
@@ -148,6 +154,16 @@ mod tests {
             let kept = merge_parts(&full, &measured(later)).unwrap();
             assert_eq!(WHERE.inside(&kept).unwrap(), "- F3, a (today): `x` 2 KiB");
         }
+    }
+
+    #[test]
+    fn the_peer_keeps_its_line_until_it_is_measured_as_well() {
+        let text = "<!-- machine -->\n- 2 cores\n- peer: one\n<!-- /machine -->";
+        let facts = |facts: &[&str]| facts.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>();
+        let kept = merge_machine(text, &facts(&["4 cores"])).unwrap();
+        assert_eq!(MACHINE.inside(&kept).unwrap(), "- 4 cores\n- peer: one");
+        let new = merge_machine(&kept, &facts(&["4 cores", "peer: another"])).unwrap();
+        assert_eq!(MACHINE.inside(&new).unwrap(), "- 4 cores\n- peer: another");
     }
 
     #[test]

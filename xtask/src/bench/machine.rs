@@ -10,6 +10,9 @@ use crate::shell::output_of;
 
 use super::peer::Peer;
 
+/// How the line of the peer begins.
+pub(super) const PEER: &str = "peer: ";
+
 /// Lines of a list.
 pub(super) fn facts(scratch: &Scratch, peer: &Peer) -> Result<Vec<String>> {
     let cores = std::thread::available_parallelism()?;
@@ -19,7 +22,7 @@ pub(super) fn facts(scratch: &Scratch, peer: &Peer) -> Result<Vec<String>> {
     let read = |path| fs::read_to_string(path).map(|text| text.trim().to_owned());
     let load = read("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default();
-    Ok(vec![
+    let mut facts = vec![
         format!("{cores} cores ({cpu}), {} MiB of memory", memory / 1024),
         format!("Linux {}, load {load} before the first run", read("/proc/sys/kernel/osrelease")?),
         format!(
@@ -27,8 +30,9 @@ pub(super) fn facts(scratch: &Scratch, peer: &Peer) -> Result<Vec<String>> {
              synchronous_commit and full_page_writes on, shared_buffers 32 MB",
             scratch.postgres.version()
         ),
-        format!("peer: {}", peer.described),
-    ])
+    ];
+    facts.extend(peer.described.as_ref().map(|peer| format!("{PEER}{peer}")));
+    Ok(facts)
 }
 
 /// The day, in UTC.

@@ -53,7 +53,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let peer = if measurements.iter().any(|one| one.program == Program::Peer) {
         Peer::obtain(shell).await?
     } else {
-        Peer::aside()?
+        Peer::aside()
     };
     let scratch = Scratch::start(shell).await?;
     let machine = machine::facts(&scratch, &peer)?;

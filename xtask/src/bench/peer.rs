@@ -20,8 +20,8 @@ const FILES: [&str; 3] = ["package.json", "package-lock.json", "peer.mjs"];
 /// The installed peer, or why there is none.
 pub(super) struct Peer {
     folder: Option<PathBuf>,
-    /// For the list of what was measured with what.
-    pub(super) described: String,
+    /// For the list of what was measured with what, unless it has no part in it.
+    pub(super) described: Option<String>,
 }
 
 impl Peer {
@@ -34,7 +34,7 @@ impl Peer {
                  apt-get install nodejs npm)"
             );
             eprintln!("the peer is {described}");
-            return Ok(Self { folder: None, described });
+            return Ok(Self { folder: None, described: Some(described) });
         };
         let source = root().join("xtask/bench");
         let lock = fs::read(source.join("package-lock.json"))?;
@@ -45,17 +45,12 @@ impl Peer {
         // The script is not pinned: it is part of this tree.
         fs::copy(source.join("peer.mjs"), folder.join("peer.mjs"))?;
         let described = format!("graphile-worker {} on Node.js {node}", version(&folder)?);
-        Ok(Self { folder: Some(folder), described })
+        Ok(Self { folder: Some(folder), described: Some(described) })
     }
 
     /// For a benchmark that it has no part in.
-    pub(super) fn aside() -> Result<Self> {
-        let lock = fs::read(root().join("xtask/bench/package-lock.json"))?;
-        let lock: serde_json::Value = serde_json::from_slice(&lock)?;
-        let version = &lock["packages"]["node_modules/graphile-worker"]["version"];
-        let version = version.as_str().unwrap_or("of an unknown version");
-        let described = format!("graphile-worker {version}, not run in the latest benchmark");
-        Ok(Self { folder: None, described })
+    pub(super) fn aside() -> Self {
+        Self { folder: None, described: None }
     }
 
     pub(super) fn command(&self) -> Option<Command> {
