@@ -13,6 +13,8 @@ const AT_ONCE: i64 = 50;
 /// Schedules are looked at this often even if none is due: another process may have added one.
 const LOOK: Duration = Duration::from_secs(15);
 const RETENTION: Duration = Duration::from_hours(1);
+/// A start has better things to do than to delete what is old.
+const AFTER_START: Duration = Duration::from_mins(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// Starts the turns of schedules as they fall due.
@@ -44,16 +46,18 @@ pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: Can
     }
 }
 
-/// Deletes what need not be kept, once an hour.
+/// Deletes what need not be kept, a minute after the start and once an hour.
 pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
+    let mut pause = AFTER_START;
     loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = RETENTION;
         match store.sweep_old(clock.now(), &Keep::default()).await {
             Ok(swept) => tracing::debug!(?swept, "old rows went"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(RETENTION) => {}
         }
     }
 }
