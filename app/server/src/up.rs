@@ -290,7 +290,6 @@ fn watch_config(
     const LOOK: Duration = Duration::from_secs(5);
     let limits = app.limits.clone();
     let shutdown = tasks.token();
-    let metrics = telemetry.metrics();
     let watch = async move {
         let mut seen = file.as_deref().and_then(modified);
         loop {
@@ -298,7 +297,6 @@ fn watch_config(
                 () = shutdown.cancelled() => break,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            metrics.upkeep();
             let now = file.as_deref().and_then(modified);
             if now == seen {
                 continue;

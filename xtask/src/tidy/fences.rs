@@ -12,7 +12,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 11] = [
+const FENCES: [Fence; 10] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -48,11 +48,6 @@ const FENCES: [Fence; 11] = [
     Fence {
         foreign: "tracing-subscriber",
         means: "logs leave through telemetry, behind its redactor",
-        allowed: &["famulus-telemetry"],
-    },
-    Fence {
-        foreign: "metrics-exporter-prometheus",
-        means: "metrics leave through telemetry",
         allowed: &["famulus-telemetry"],
     },
     Fence {
