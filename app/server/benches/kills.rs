@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `cargo xtask bench kills` runs both, as `kills NAME REQUEST` like its other measurements. Prints
-//! one line of JSON for each run, and one for every hundred deaths before; fails when anything was lost, doubled or out of order. The seed is
-//! printed first and may be given again.
+//! one line of JSON for each run, and one for every hundred deaths before; fails when anything was
+//! lost, doubled or out of order. The seed is printed first and may be given again.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(5);
-/// Work of all threads within one look at most, for it to be quiet: asking stops allocations for
-/// some milliseconds.
+/// Work of all threads within one look at most, for it to be quiet: while an arena is searched,
+/// whoever allocates from it waits.
 const QUIET: Duration = Duration::from_millis(25);
 /// Work since memory was last given back at least, for it to be worth asking again.
 const WORTH: Duration = Duration::from_millis(50);

@@ -50,7 +50,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Shared {
     series: RwLock<HashMap<Key, Series>>,
-    /// Samples of series that are one too many.
+    /// Asked for a series that is one too many, or of another kind than its name.
     refused: AtomicU64,
 }
 
