@@ -10,8 +10,9 @@ use super::manifests::Member;
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("famulus-core", &[]),
+    ("famulus-crds", &[]),
     ("famulus-lifecycle", &[]),
     ("famulus-telemetry", &[]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),

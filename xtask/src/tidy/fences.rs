@@ -12,7 +12,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 10] = [
+const FENCES: [Fence; 11] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -39,7 +39,16 @@ const FENCES: [Fence; 10] = [
             "famulus-tools",
         ],
     },
-    Fence { foreign: "kube", means: "one machine has no cluster", allowed: &[] },
+    Fence {
+        foreign: "kube",
+        means: "what a cluster holds is described by the custom resources",
+        allowed: &["famulus-crds"],
+    },
+    Fence {
+        foreign: "k8s-openapi",
+        means: "what a cluster holds is described by the custom resources",
+        allowed: &["famulus-crds"],
+    },
     Fence {
         foreign: "opentelemetry",
         means: "traces leave through telemetry",

@@ -1,0 +1,85 @@
+//! What the operator reports of a plugin.
+
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Condition;
+
+/// What is the case. All of it can be found out anew; nothing is decided by it alone.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginStatus {
+    /// The generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// The revision that serves: `sha256:` and the digest of its files. While a newer one is built,
+    /// or could not be built, it is still the older one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub revision: Option<String>,
+
+    /// The commit that the serving revision was built from, when it came from git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub commit: Option<String>,
+
+    /// The tools of the serving revision, permitted or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub tools: Vec<String>,
+
+    /// The keys of the configuration that have a value. Never a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 253)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
+    pub config_keys: Vec<String>,
+
+    /// How the last runner was really confined, whatever was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+
+    /// Runners that exist now.
+    #[serde(default)]
+    pub replicas: i32,
+
+    /// The labels of the runners' Pods, as a selector in text. For the scale subresource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub selector: Option<String>,
+
+    /// What holds and what does not, one entry for each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_owned()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// How a runner was confined, as it was found and not as it was asked for.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Isolation {
+    /// What the probe in the Pod found before anything of the plugin ran. `Closed`: what must not be
+    /// reached was not, and what may be was. `Open`: something was reached that must not be.
+    /// `Unknown`: the probe could not tell.
+    pub network: NetworkIsolation,
+
+    /// Whether the Pod had a user namespace, so that its user ids mean nothing on the node.
+    pub user_namespace: bool,
+
+    /// The RuntimeClass of the Pod. Left out, it was the node's ordinary runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub runtime_class_name: Option<String>,
+}
+
+/// `Closed`: what must not be reached was not, and what may be was. `Open`: something was reached
+/// that must not be. `Unknown`: the probe could not tell.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkIsolation {
+    Closed,
+    Open,
+    Unknown,
+}
