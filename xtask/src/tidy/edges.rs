@@ -10,7 +10,7 @@ use super::manifests::Member;
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("famulus-core", &[]),
     ("famulus-crds", &[]),
     ("famulus-lifecycle", &[]),
@@ -40,6 +40,12 @@ const EDGES: [(&str, &[&str]); 15] = [
             "famulus-telemetry",
             "famulus-tools",
         ],
+    ),
+    ("famulus-protocol", &[]),
+    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, "famulus-telemetry"]),
+    (
+        "famulus-runner",
+        &["famulus-protocol", "famulus-runner-harness", LIFECYCLE, "famulus-telemetry"],
     ),
     ("xtask", &[LIFECYCLE, "famulus-local"]),
 ];

@@ -12,7 +12,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 11] = [
+const FENCES: [Fence; 12] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -20,8 +20,8 @@ const FENCES: [Fence; 11] = [
     },
     Fence {
         foreign: "axum",
-        means: "HTTP is served by the api",
-        allowed: &["famulus-api", "famulus-server"],
+        means: "HTTP is served by the api, and by runners to the app",
+        allowed: &["famulus-api", "famulus-runner-harness", "famulus-server"],
     },
     Fence {
         foreign: "utoipa",
@@ -48,6 +48,11 @@ const FENCES: [Fence; 11] = [
         foreign: "k8s-openapi",
         means: "what a cluster holds is described by the custom resources",
         allowed: &["famulus-crds"],
+    },
+    Fence {
+        foreign: "landlock",
+        means: "untrusted code is confined by the harness of the runners",
+        allowed: &["famulus-runner-harness"],
     },
     Fence {
         foreign: "opentelemetry",

@@ -1,0 +1,123 @@
+//! Results that go to the app by themselves.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{Request, StatusCode, header};
+use famulus_protocol::{CALL_TOKEN_HEADER, CallResult, Callback, Delivery, VERSION};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::address::Address;
+use crate::bearer::Bearer;
+
+/// How patient a runner is with an app that does not answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// After the first failure; doubles.
+    pub first_pause: Duration,
+    pub longest_pause: Duration,
+    /// For one attempt.
+    pub attempt: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            first_pause: Duration::from_millis(500),
+            longest_pause: Duration::from_mins(1),
+            attempt: Duration::from_secs(15),
+        }
+    }
+}
+
+pub(crate) struct Caller {
+    bearer: Bearer,
+    patience: Patience,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Accepted,
+    /// It was recorded before, or nobody wants it.
+    Unwanted,
+    Failed(String),
+}
+
+impl Caller {
+    pub(crate) fn new(bearer: Bearer, patience: Patience) -> Self {
+        Self { bearer, patience }
+    }
+
+    /// Posts the result until it is accepted. Ends only with that, or by being dropped.
+    pub(crate) async fn deliver(&self, callback: &Callback, plugin: String, result: CallResult) {
+        let call = result.call.clone();
+        let Some(address) = Address::parse(&callback.url) else {
+            tracing::error!(call.id = %call, "a callback is no plain http URL: its result waits to be fetched");
+            return;
+        };
+        let delivery = Delivery { version: VERSION, plugin, result };
+        // A struct of texts, numbers and lists always serialises.
+        let body = Bytes::from(serde_json::to_vec(&delivery).unwrap_or_default());
+        let mut pause = self.patience.first_pause;
+        loop {
+            let attempt = self.attempt(&address, &callback.token, body.clone());
+            let attempt = timeout(self.patience.attempt, attempt);
+            match attempt.await.unwrap_or_else(|_| Attempt::Failed("no answer in time".to_owned()))
+            {
+                Attempt::Accepted => return,
+                Attempt::Unwanted => {
+                    tracing::info!(call.id = %call, "a result was delivered before");
+                    return;
+                }
+                Attempt::Failed(why) => {
+                    tracing::warn!(call.id = %call, why, "a result was not accepted: trying again");
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(self.patience.longest_pause);
+        }
+    }
+
+    async fn attempt(&self, address: &Address, token: &str, body: Bytes) -> Attempt {
+        match self.post(address, token, body).await {
+            Ok(status) if status.is_success() => Attempt::Accepted,
+            Ok(StatusCode::GONE) => Attempt::Unwanted,
+            Ok(status) => Attempt::Failed(format!("the app answered {status}")),
+            Err(why) => Attempt::Failed(why),
+        }
+    }
+
+    async fn post(
+        &self,
+        address: &Address,
+        token: &str,
+        body: Bytes,
+    ) -> Result<StatusCode, String> {
+        let bearer = self.bearer.read().map_err(|error| format!("no bearer: {error}"))?;
+        let request = Request::post(&address.path)
+            .header(header::HOST, &address.authority)
+            .header(header::AUTHORIZATION, format!("Bearer {bearer}"))
+            .header(CALL_TOKEN_HEADER, token)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body))
+            .map_err(|error| error.to_string())?;
+        let socket = TcpStream::connect((address.host.as_str(), address.port));
+        let socket = socket.await.map_err(|error| format!("no connection: {error}"))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(socket)).await.map_err(|error| error.to_string())?;
+        tokio::pin!(connection);
+        let answer = sender.send_request(request);
+        tokio::pin!(answer);
+        tokio::select! {
+            answer = &mut answer => answer.map(|answer| answer.status()).map_err(|e| e.to_string()),
+            ended = &mut connection => match ended {
+                // The answer may have come with the end of the connection.
+                Ok(()) => answer.await.map(|a| a.status()).map_err(|e| e.to_string()),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+}

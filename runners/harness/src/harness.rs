@@ -1,0 +1,109 @@
+//! A runner that serves: built from what it needs, run until it is told to stop.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_lifecycle::{OnExit, Tasks};
+use tokio::net::TcpListener;
+use tokio::time::{interval, timeout};
+
+use crate::bearer::Bearer;
+use crate::callback::{Caller, Patience};
+use crate::calls::Calls;
+use crate::handlers;
+use crate::serve::serve;
+use crate::shelf::Shelf;
+use crate::supervisor::Supervisor;
+use crate::work::Work;
+
+/// How often unused uploads are looked for, and the end of the last call while draining.
+const SWEEP: Duration = Duration::from_mins(1);
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// Bounds of a runner.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Calls of concurrent tools at once.
+    pub concurrent: usize,
+    /// Calls that may wait, in each of the two queues.
+    pub waiting: usize,
+    /// Results that may wait to be acknowledged.
+    pub kept: usize,
+    /// How long uploads wait for their call.
+    pub upload_age: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrent: 16, waiting: 64, kept: 256, upload_age: Duration::from_mins(30) }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    #[error(
+        "the folder of kept results {path} cannot be used; it must be a folder of the runner's"
+    )]
+    Shelf { path: PathBuf, source: io::Error },
+}
+
+/// A runner in its tasks.
+pub struct Harness {
+    calls: Arc<Calls>,
+}
+
+impl Harness {
+    /// Starts to serve on the listener, within `tasks`. `kept` is the folder in which calls are
+    /// kept; nothing that runs may reach it.
+    pub fn start(
+        work: Arc<dyn Work>,
+        listener: TcpListener,
+        (bearer, kept): (Bearer, PathBuf),
+        supervisor: Supervisor,
+        (limits, patience): (Limits, Patience),
+        tasks: &Tasks,
+    ) -> Result<Self, HarnessError> {
+        let shelf = Shelf::open(kept.clone())
+            .map_err(|source| HarnessError::Shelf { path: kept, source })?;
+        let caller = Caller::new(bearer.clone(), patience);
+        let calls = Calls::new(work, shelf, supervisor, caller, limits, tasks.clone());
+        let router = handlers::router(Arc::clone(&calls));
+        tasks.spawn(
+            "runner.serve",
+            OnExit::ShutDown,
+            serve(listener, router, bearer, tasks.token()),
+        );
+        let (swept, shutdown) = (Arc::clone(&calls), tasks.token());
+        tasks.spawn("runner.sweep", OnExit::ShutDown, async move {
+            let mut tick = interval(SWEEP);
+            loop {
+                tokio::select! {
+                    _ = tick.tick() => swept.sweep().await,
+                    () = shutdown.cancelled() => return,
+                }
+            }
+        });
+        Ok(Self { calls })
+    }
+
+    /// Takes no new calls, and waits until the last one has ended, or for `patience`. Results can be
+    /// fetched all the while.
+    pub async fn drain(&self, patience: Duration) {
+        self.calls.drain();
+        let ended = timeout(patience, async {
+            let mut tick = interval(DRAIN_LOOK);
+            loop {
+                tick.tick().await;
+                let counts = self.calls.counts();
+                if counts.running + counts.queued == 0 {
+                    return;
+                }
+            }
+        });
+        if ended.await.is_err() {
+            tracing::warn!("calls still run at the end of the runner: they are lost");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What every runner does: takes calls of the app, queues them, runs them beneath a supervisor,
+//! streams what happens, cancels, keeps results until they are acknowledged, and calls back.
+//!
+//! ```text
+//! serve ─► guard (bearer) ─► handlers ─► Calls ─► Work::admit ─► Lane ─► Job ─► Supervisor
+//!                                          │                                        │
+//!                                          └──── Shelf (results on disk) ◄──────────┘
+//!                                                   │
+//!                                                   └─► callback, until it is accepted
+//! ```
+//!
+//! Refuses to know what is run: a runner gives it a [`Work`]. Refuses to know the app beyond the
+//! protocol.
+//!
+//! Invariants: a call id runs at most once; a call that was taken has a result, also when the runner
+//! ended in between; a result is on disk before anybody hears of it, and stays until it is
+//! acknowledged; nothing but the liveness path answers without the bearer; every wait has an end.
+
+mod address;
+mod bearer;
+mod callback;
+mod calls;
+mod files;
+mod handlers;
+mod harden;
+mod harness;
+mod lane;
+mod live;
+mod refusal;
+mod serve;
+mod shelf;
+mod stream;
+pub mod supervisor;
+mod work;
+
+pub use bearer::Bearer;
+pub use callback::Patience;
+pub use harden::{HardenError, harden};
+pub use harness::{Harness, HarnessError, Limits};
+pub use live::Narrator;
+pub use work::{Admitted, Answer, Context, Queue, Work, WorkHealth};

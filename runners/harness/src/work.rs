@@ -1,0 +1,73 @@
+//! What a runner brings to the harness.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use famulus_protocol::{CallId, Check, Problem, Run, RunCall, ToolHealth};
+use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::live::Narrator;
+use crate::supervisor::Supervisor;
+
+/// The part of a runner that knows what is run.
+#[async_trait]
+pub trait Work: Send + Sync + 'static {
+    /// Judges a request before it is queued. May read files; runs off the threads that serve.
+    fn admit(&self, request: &RunCall, uploads: &[u64]) -> Result<Admitted, Problem>;
+
+    fn health(&self) -> WorkHealth;
+
+    /// Proves that a call could run. `scratch` is an empty folder of its own.
+    async fn self_test(&self, supervisor: &Supervisor, scratch: PathBuf) -> Vec<Check>;
+}
+
+/// A request that may run.
+pub struct Admitted {
+    pub queue: Queue,
+    pub answer: Answer,
+    /// Whether the parameters were an array.
+    pub each: bool,
+    /// Runs to their end, whatever comes: an error is a run that failed. Not called for a call that
+    /// is cancelled while it waits.
+    pub run: Box<dyn FnOnce(Context) -> BoxFuture<'static, Vec<Run>> + Send>,
+}
+
+/// With whom a call shares its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// One at a time.
+    Serial,
+    /// Beside others.
+    Concurrent,
+}
+
+/// How the app hears of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// On the connection of the request.
+    Stream,
+    /// Later, by callback.
+    Later,
+}
+
+/// What stands around a call that runs.
+pub struct Context {
+    pub call: CallId,
+    /// The folder in which upload `N` is the file `N`.
+    pub uploads: PathBuf,
+    /// The folder in which output `N` is to be the file `N`.
+    pub outputs: PathBuf,
+    pub narrator: Narrator,
+    pub supervisor: Supervisor,
+    /// Cancelled when nobody wants the result.
+    pub cancel: CancellationToken,
+}
+
+/// How the work is.
+#[derive(Clone, Debug, Default)]
+pub struct WorkHealth {
+    pub plugin: Option<String>,
+    pub tools: Vec<ToolHealth>,
+    pub complaints: Vec<String>,
+}

@@ -1,0 +1,138 @@
+//! famulus-runner: runs the tools of one plugin for the app.
+//!
+//! All of its settings are variables of its environment (`FAMULUS_RUNNER_…`). The same program is
+//! also the supervisor of a call and the last step before the tool.
+
+use std::env;
+use std::error::Error;
+use std::fs::DirBuilder;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_lifecycle::{Signals, Tasks};
+use famulus_runner::Plugin;
+use famulus_runner::settings::{Settings, SettingsError};
+use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
+use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, harden};
+use famulus_telemetry::{Config, Format};
+use tokio::net::TcpListener;
+
+/// How long tasks get to end when the calls have ended.
+const LAST: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Telemetry(#[from] famulus_telemetry::Error),
+    #[error(transparent)]
+    Harden(#[from] HardenError),
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+    #[error("the bearer cannot be read from {path}; mount the Secret that holds it")]
+    Bearer { path: PathBuf, source: io::Error },
+    #[error("the folder {path} cannot be made; give the runner's user the folder above it")]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("the runner cannot listen on {address}; see who uses it")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    #[error("the operating system refused to start threads, or to pass on signals")]
+    System(#[source] io::Error),
+}
+
+fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(1).peekable();
+    let others = arguments.peek().is_some();
+    if let Some(stage) = Stage::of(arguments) {
+        return stage.run();
+    }
+    if others {
+        return say("it takes no arguments; its settings are variables FAMULUS_RUNNER_…");
+    }
+    // Two threads: the work is waiting for other processes.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(run())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut message = error.to_string();
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                message = format!("{message}: {error}");
+                cause = error.source();
+            }
+            say(&message)
+        }
+    }
+}
+
+async fn run() -> Result<(), Failed> {
+    let settings = Settings::read(env::vars_os())?;
+    harden()?;
+    let format = if settings.json { Format::Json } else { Format::Text };
+    let telemetry =
+        famulus_telemetry::init(&Config { log: settings.log, format, ..Config::default() })?;
+    let bearer = Bearer::new(settings.bearer.clone());
+    let secret = bearer.read();
+    let secret =
+        secret.map_err(|source| Failed::Bearer { path: settings.bearer.clone(), source })?;
+    if telemetry.redactor().add(&secret).is_err() {
+        tracing::warn!("the bearer is so short that it cannot be kept out of the log");
+    }
+    let cache = &settings.sandbox.cache;
+    for folder in [cache.join("uv"), cache.join("home")] {
+        make(folder)?;
+    }
+
+    let mut signals = Signals::install().map_err(Failed::System)?;
+    let supervisor = Supervisor::new()?;
+    let address = settings.listen;
+    let listening = TcpListener::bind(address).await;
+    let listener = listening.map_err(|source| Failed::Listen { address, source })?;
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "the runner listens");
+    }
+    let plugin = Plugin::new(settings.sandbox, vec![settings.bearer]);
+    let tasks = Tasks::new();
+    let harness = Harness::start(
+        Arc::new(plugin),
+        listener,
+        (bearer, settings.kept),
+        supervisor,
+        (settings.limits, settings.patience),
+        &tasks,
+    )?;
+
+    let ended = tasks.token();
+    tokio::select! {
+        signal = signals.wait_for_signal() => tracing::info!(?signal, "the runner drains"),
+        () = ended.cancelled() => {}
+    }
+    tokio::select! {
+        () = harness.drain(settings.drain) => {}
+        _now = signals.wait_for_signal() => {}
+    }
+    let drained = tasks.drain(LAST).await;
+    if !drained.stragglers.is_empty() {
+        tracing::warn!(tasks = ?drained.stragglers, "tasks were ended by force");
+    }
+    Ok(())
+}
+
+fn make(path: PathBuf) -> Result<(), Failed> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    made.map_err(|source| Failed::Folder { path, source })
+}
+
+fn say(message: &str) -> ExitCode {
+    // Nobody is left to tell when standard error is gone.
+    let _gone = writeln!(io::stderr(), "famulus-runner: {message}");
+    ExitCode::FAILURE
+}

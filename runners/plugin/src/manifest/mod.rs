@@ -1,0 +1,52 @@
+//! Manifests: raw JSON becomes a checked type, and every complaint names file, key and remedy.
+
+mod fields;
+mod plugin;
+mod tool;
+
+use std::io;
+
+pub(crate) use fields::kind;
+pub(crate) use plugin::PluginManifest;
+pub(crate) use tool::{Parameter, ParameterType, ToolManifest};
+
+use crate::tree::Tree;
+
+/// What is wrong with a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {what}; {remedy}")]
+pub(crate) struct Complaint {
+    /// Relative to the plugin's folder.
+    pub(crate) file: String,
+    pub(crate) what: String,
+    pub(crate) remedy: String,
+}
+
+impl Complaint {
+    fn unreadable(file: &str, error: &io::Error) -> Self {
+        let remedy = if error.kind() == io::ErrorKind::NotFound {
+            "add it, as the plugin guide describes"
+        } else {
+            "make it a readable file of the plugin"
+        };
+        Self {
+            file: file.to_owned(),
+            what: format!("the file cannot be read: {error}"),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+/// Reads the plugin's manifest.
+pub(crate) fn plugin(tree: &Tree) -> Result<PluginManifest, Complaint> {
+    let file = "manifest.json";
+    let text = tree.read(file).map_err(|error| Complaint::unreadable(file, &error))?;
+    PluginManifest::read(file, &text)
+}
+
+/// Reads the manifest of a tool, whose folder has its name.
+pub(crate) fn tool(tree: &Tree, name: &str) -> Result<ToolManifest, Complaint> {
+    let file = format!("{name}/manifest.json");
+    let text = tree.read(&file).map_err(|error| Complaint::unreadable(&file, &error))?;
+    ToolManifest::read(&file, name, &text)
+}

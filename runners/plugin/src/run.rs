@@ -1,0 +1,189 @@
+//! One call, run by run.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use famulus_protocol::{Failure, Outcome, Reason, Run};
+use famulus_runner_harness::Context;
+use famulus_runner_harness::supervisor::{Confinement, Job, MemoryWatch, Order, Report};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use crate::environment;
+use crate::manifest::ToolManifest;
+use crate::outcome;
+use crate::outputs::{self, Before, Gathered, Taken};
+use crate::parameters::{Input, Source};
+use crate::scratch::Scratch;
+use crate::settings::Sandbox;
+use crate::tree::Tree;
+
+/// A call that was checked.
+pub(crate) struct Call {
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) memory: Option<MemoryWatch>,
+    pub(crate) tree: Tree,
+    /// The plugin's name.
+    pub(crate) plugin: String,
+    pub(crate) tool: ToolManifest,
+}
+
+/// The folders of one run.
+struct Laid {
+    scratch: Scratch,
+    /// A folder beside it for what is temporary. A concurrent call has one folder for both.
+    temporary: Option<Scratch>,
+    before: Vec<Before>,
+    /// The parameters, with paths in place of files.
+    input: String,
+}
+
+impl Call {
+    /// Runs the tool once for each input, one after the other. After a cancel the rest is not begun.
+    pub(crate) async fn run(self, inputs: Vec<Input>, context: Context) -> Vec<Run> {
+        let call = Arc::new(self);
+        let all = inputs.len() as u32;
+        let mut taken = Taken::default();
+        let mut runs = Vec::new();
+        for (number, input) in inputs.into_iter().enumerate() {
+            if context.cancel.is_cancelled() {
+                runs.push(failed(
+                    Reason::Cancelled,
+                    "the call was cancelled before this run".to_owned(),
+                ));
+                continue;
+            }
+            let number = number as u32;
+            context.narrator.started(number, all);
+            runs.push(Arc::clone(&call).run_one(number, input, &mut taken, &context).await);
+        }
+        runs
+    }
+
+    async fn run_one(
+        self: Arc<Self>,
+        number: u32,
+        input: Input,
+        taken: &mut Taken,
+        context: &Context,
+    ) -> Run {
+        let (call, uploads, id) =
+            (Arc::clone(&self), context.uploads.clone(), context.call.to_string());
+        let laid = spawn_blocking(move || call.lay(&id, number, &input, &uploads)).await;
+        let laid = match flat(laid) {
+            Ok(laid) => laid,
+            Err(error) => {
+                return failed(
+                    Reason::Files,
+                    format!("the files of the run could not be laid out: {error}"),
+                );
+            }
+        };
+        let job = self.job(&laid);
+        let said = |text| context.narrator.said(number, text);
+        let report = match context.supervisor.run(&job, said, &context.cancel).await {
+            Ok(report) => report,
+            Err(error) => return failed(Reason::Runner, error.to_string()),
+        };
+        let (mut before, to) = (*taken, context.outputs.clone());
+        let gathered = spawn_blocking(move || {
+            let gathered = outputs::gather(&laid.scratch, &laid.before, &to, &mut before)?;
+            // Removed off the threads that serve.
+            drop(laid);
+            Ok((gathered, before))
+        });
+        match flat(gathered.await) {
+            Ok((gathered, now)) => {
+                *taken = now;
+                self.assemble(&report, job.deadline_millis, gathered)
+            }
+            Err(error) => {
+                let notes = vec![format!("files that the tool left could not be taken: {error}")];
+                self.assemble(&report, job.deadline_millis, Gathered { files: Vec::new(), notes })
+            }
+        }
+    }
+
+    fn assemble(&self, report: &Report, deadline_millis: u64, gathered: Gathered) -> Run {
+        let (outcome, mut notes) = outcome::of(report, deadline_millis, self.sandbox.processes);
+        notes.extend(gathered.notes);
+        Run { outcome, files: gathered.files, notes, millis: report.millis }
+    }
+
+    /// Makes the folders of a run and puts its files there.
+    fn lay(&self, call: &str, number: u32, input: &Input, uploads: &Path) -> io::Result<Laid> {
+        let Sandbox { scratch, temporary, .. } = &*self.sandbox;
+        // No plugin's name begins with a point.
+        let own = temporary.join(format!(".call-{call}-{number}"));
+        let (scratch, temporary) = if self.tool.is_concurrent {
+            (Scratch::make(own)?, None)
+        } else {
+            (Scratch::make(scratch.join(&self.plugin))?, Some(Scratch::make(own)?))
+        };
+        let mut values = input.values.clone();
+        let mut before = Vec::new();
+        for file in &input.files {
+            let mut to = scratch.create(&file.name)?;
+            match &file.source {
+                Source::Inline(bytes) => io::Write::write_all(&mut to, bytes)?,
+                Source::Upload(index) => {
+                    io::copy(&mut File::open(uploads.join(index.to_string()))?, &mut to)?;
+                }
+            }
+            before.push(outputs::before(&file.name, &to)?);
+            let path = scratch.path().join(&file.name).to_string_lossy().into_owned();
+            values.insert(file.parameter.clone(), Value::String(path));
+        }
+        let input = serde_json::to_string(&values)?;
+        Ok(Laid { scratch, temporary, before, input })
+    }
+
+    fn job(&self, laid: &Laid) -> Job {
+        let sandbox = &self.sandbox;
+        let folder = self.tree.root().join(&self.tool.name);
+        let scratch = laid.scratch.path().to_owned();
+        let temporary = laid
+            .temporary
+            .as_ref()
+            .map_or_else(|| scratch.clone(), |other| other.path().to_owned());
+        let environment = environment::of(sandbox, &temporary);
+        let deadlines = sandbox.deadlines;
+        let deadline = if self.tool.is_async { deadlines.r#async } else { deadlines.sync };
+        Job {
+            order: Order {
+                program: folder.join(&self.tool.entrypoint),
+                arguments: Vec::new(),
+                folder,
+                confinement: self.confinement([scratch, temporary]),
+                limits: sandbox.resources,
+            },
+            environment,
+            input: laid.input.clone(),
+            deadline_millis: deadline.as_millis() as u64,
+            grace_millis: deadlines.grace.as_millis() as u64,
+            output: sandbox.output,
+            processes: sandbox.processes,
+            memory: self.memory.clone(),
+        }
+    }
+
+    fn confinement(&self, own: [PathBuf; 2]) -> Confinement {
+        let mut read = self.sandbox.read_from();
+        read.push(self.tree.root().to_owned());
+        let mut write = self.sandbox.write_to();
+        write.extend(own);
+        Confinement { read, write }
+    }
+}
+
+fn failed(reason: Reason, message: String) -> Run {
+    let outcome = Outcome::Failed(Failure { reason, message });
+    Run { outcome, files: Vec::new(), notes: Vec::new(), millis: 0 }
+}
+
+/// What a blocking step came to; a panic in it is an error as any other.
+fn flat<T>(joined: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
+    joined.unwrap_or_else(|panicked| Err(io::Error::other(panicked)))
+}
