@@ -19,6 +19,7 @@
 //! A program that uses this crate chooses the version of Kubernetes that it is built for, by a
 //! feature of `k8s-openapi`. Tests and examples here choose one for themselves.
 
+pub mod bearer;
 mod definition;
 pub mod names;
 pub mod plugin;

@@ -24,6 +24,7 @@ pub mod model;
 pub mod outbound;
 pub mod person;
 pub mod render;
+pub mod sandbox;
 pub mod schedule;
 pub mod tool;
 pub mod turn;

@@ -25,6 +25,13 @@ pub struct PluginStatus {
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
 
+    /// The number of what the runner was given: it rises by one whenever the revision or the
+    /// configuration that it is to work with changes. A call carries it, and a runner that was
+    /// given less answers that it is stale.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub rendered: i64,
+
     /// The tools of the serving revision, permitted or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 128)))]

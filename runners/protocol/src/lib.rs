@@ -27,6 +27,7 @@ mod outcome;
 pub mod paths;
 mod problem;
 mod progress;
+pub mod revision;
 
 pub use call::{Accepted, BadCallId, CallId, CallState, Callback, RunCall};
 pub use health::{Check, Health, Isolation, Landlock, SelfTest, ToolHealth};
@@ -48,3 +49,9 @@ pub const PROGRESS_TYPE: &str = "application/x-ndjson";
 
 /// The header in which a callback carries the token of its call.
 pub const CALL_TOKEN_HEADER: &str = "famulus-call-token";
+
+/// The header in which a call says what the runner must have been given, and a callback what it was.
+pub const RENDERED_HEADER: &str = "famulus-rendered";
+
+/// The header in which a callback names its Plugin, by UID.
+pub const PLUGIN_HEADER: &str = "famulus-plugin";

@@ -42,6 +42,8 @@ pub enum Kind {
     Unacknowledged,
     /// The runner is about to end.
     Draining,
+    /// The runner has not been given yet what the call needs.
+    Stale,
     /// Something is wrong with the runner.
     Internal,
 }
@@ -55,7 +57,7 @@ impl Kind {
             Self::Invalid | Self::Parameters => 400,
             Self::Manifest => 422,
             Self::TooLarge => 413,
-            Self::NotEnded => 409,
+            Self::NotEnded | Self::Stale => 409,
             Self::Acknowledged => 410,
             Self::Busy | Self::Unacknowledged | Self::Draining => 503,
             Self::Internal => 500,
@@ -64,7 +66,10 @@ impl Kind {
 
     /// Whether the same request may succeed a little later.
     pub fn is_passing(self) -> bool {
-        matches!(self, Self::Busy | Self::Unacknowledged | Self::Draining | Self::NotEnded)
+        matches!(
+            self,
+            Self::Busy | Self::Unacknowledged | Self::Draining | Self::NotEnded | Self::Stale
+        )
     }
 }
 

@@ -1,0 +1,49 @@
+//! The secret between the app and one runner. Both sides of it are derived, nothing is kept.
+//!
+//! App and operator mount the installation's root key. The operator puts what follows from it into
+//! the Secret that the runner mounts; the app finds the same by the same function.
+
+use std::fmt::Write;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// The bearer of a runner: 64 hexadecimal digits.
+///
+/// `uid` is that of the Plugin, so that one made anew under the same name has another. `rendered` is
+/// the number of what the runner was given ([`crate::plugin::PluginStatus::rendered`]), so that a
+/// bearer that leaked ends with the next change.
+pub fn runner(root_key: &[u8], uid: &str, rendered: i64) -> String {
+    // A key of any length is one.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(root_key) else { return String::new() };
+    mac.update(format!("famulus runner v1\n{uid}\n{rendered}").as_bytes());
+    let mut text = String::with_capacity(64);
+    for byte in mac.finalize().into_bytes() {
+        // Writing into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_counts_and_the_same_parts_give_the_same() {
+        let one = runner(b"key", "uid", 1);
+        assert_eq!(one.len(), 64);
+        assert_eq!(one, runner(b"key", "uid", 1));
+        for other in [runner(b"kez", "uid", 1), runner(b"key", "uie", 1), runner(b"key", "uid", 2)]
+        {
+            assert_ne!(one, other);
+        }
+    }
+
+    /// Computed by `openssl dgst -sha256 -hmac key`: app and operator of two releases must agree.
+    #[test]
+    fn the_derivation_stays() {
+        let expected = "789f6f5c8f2c400c6077e0d368e27b3ae2fc5f4372fa4e3cd9b35b87cd886707";
+        assert_eq!(runner(b"key", "uid", 1), expected);
+    }
+}
