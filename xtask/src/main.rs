@@ -11,6 +11,7 @@
 
 mod bench;
 mod check;
+mod cluster;
 mod db;
 mod deny;
 mod digest;
@@ -55,6 +56,8 @@ enum Task {
     Sqlx(sqlx::Args),
     /// Measure, beside the floors and a peer, and write the table of docs/PERFORMANCE.md
     Bench(bench::Args),
+    /// Start, remove or check a real Kubernetes of one node for tests
+    Cluster(cluster::Args),
     /// Start a migrated Postgres for development until Ctrl-C
     Db(db::Args),
     /// Fetch the Postgres that famulus runs where the machine has none
@@ -85,6 +88,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Task::Deny(args) => deny::run(&mut shell, args).await?,
             Task::Sqlx(args) => sqlx::run(&mut shell, args).await?,
             Task::Bench(args) => bench::run(&mut shell, args).await?,
+            Task::Cluster(args) => cluster::run(&mut shell, args).await?,
             Task::Db(args) => db::run(&mut shell, args).await?,
             Task::Postgres => {
                 let tree = tree::obtain(&mut shell).await?;

@@ -8,13 +8,14 @@ use anyhow::{Result, bail};
 use crate::shell::Shell;
 
 /// A program, how to see that it works, and the Debian packages that bring it.
-struct Program {
-    name: &'static str,
-    probe: &'static [&'static str],
-    packages: &'static [&'static str],
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) probe: &'static [&'static str],
+    pub(crate) packages: &'static [&'static str],
 }
 
-const PROGRAMS: [Program; 2] = [
+/// What building, and fetching a Postgres, needs.
+pub(crate) const BUILD: [Program; 2] = [
     Program {
         name: "pip for python3",
         probe: &["python3", "-m", "pip", "--version"],
@@ -23,10 +24,10 @@ const PROGRAMS: [Program; 2] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
 ];
 
-/// Makes sure that all programs are there. As root on a Debian-like machine the missing ones are
+/// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are
 /// installed; anybody else is told the one command that does it.
-pub(crate) async fn ensure(shell: &mut Shell) -> Result<()> {
-    let missing: Vec<&Program> = PROGRAMS.iter().filter(|program| !program.works()).collect();
+pub(crate) async fn ensure(shell: &mut Shell, programs: &[Program]) -> Result<()> {
+    let missing: Vec<&Program> = programs.iter().filter(|program| !program.works()).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let Args { quick, filter } = args;
     let filter = filter.as_deref();
     let mut report = Report::new();
-    programs::ensure(shell).await?;
+    programs::ensure(shell, &programs::BUILD).await?;
     if filter.is_none() && !quick {
         check::format(shell).await?;
         tidy::run()?;

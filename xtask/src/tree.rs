@@ -68,7 +68,7 @@ pub(crate) async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
     if tree.join("bin/postgres").is_file() {
         return Ok(tree);
     }
-    programs::ensure(shell).await?;
+    programs::ensure(shell, &programs::BUILD).await?;
     // The server's unprivileged user reads here.
     let mut folder = fs::DirBuilder::new();
     folder.recursive(true).mode(0o755).create(&cache).with_context(|| {

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// Becomes `famulus up`; returns only when something failed before.
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    programs::ensure(shell).await?;
+    programs::ensure(shell, &programs::BUILD).await?;
     tree::obtain(shell).await?;
     shell
         .run(cargo(["build", "--release", "--package", "famulus-server", "--bin", "famulus"]))

@@ -1,0 +1,133 @@
+//! The images of a cluster, made on the spot: an OCI archive around a static busybox.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::digest;
+use crate::shell::output_of;
+
+use super::namespace::Namespaces;
+use super::place::Place;
+use super::tar::{Archive, Entry};
+
+/// Holds the namespaces of a Pod: sleeps, and lets the kernel bury orphans.
+pub(super) const PAUSE: &str = "localhost/pause:1";
+const PAUSE_COMMAND: [&str; 3] = ["/bin/sh", "-c", "trap '' CHLD; exec sleep 2147483647"];
+
+/// A shell and small tools, for tests.
+pub(super) const BUSYBOX: &str = "localhost/busybox:1";
+const BUSYBOX_COMMAND: [&str; 2] = ["/bin/sleep", "2147483647"];
+
+/// Nobody: no image of ours runs as root.
+const USER: &str = "65532";
+
+/// Where archives are set down for the import.
+const FOLDER: &str = "images";
+
+/// Writes the archives.
+pub(super) fn create(place: &Place) -> Result<()> {
+    let busybox = busybox()?;
+    let layer = layer(&busybox)?;
+    for (file, name, command) in
+        [("pause", PAUSE, &PAUSE_COMMAND[..]), ("busybox", BUSYBOX, &BUSYBOX_COMMAND[..])]
+    {
+        place.write(&format!("{FOLDER}/{file}.tar"), image(name, &layer, command)?)?;
+    }
+    Ok(())
+}
+
+/// Hands every archive to containerd.
+pub(super) fn import(place: &Place, namespaces: &Namespaces, ctr: &Path) -> Result<()> {
+    let socket = place.text("containerd/containerd.sock");
+    let mut archives: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(place.at(FOLDER))? {
+        archives.push(entry?.path());
+    }
+    for archive in archives {
+        let mut command = namespaces.enter(ctr);
+        command.args(["--address", &socket, "--namespace", "k8s.io", "images", "import"]);
+        output_of(command.arg(&archive))
+            .with_context(|| format!("cannot import {}", archive.display()))?;
+    }
+    Ok(())
+}
+
+/// The machine's busybox, which must need nothing beside itself.
+fn busybox() -> Result<Vec<u8>> {
+    let found = output_of(Command::new("sh").args(["-c", "command -v busybox"]))?;
+    let path = PathBuf::from(String::from_utf8_lossy(&found).trim());
+    let program = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A program that is loaded by another one names it near its beginning.
+    let head = &program[..program.len().min(4096)];
+    if head.windows(8).any(|bytes| bytes == b"ld-linux") {
+        bail!("{} is not static; install the package busybox-static", path.display());
+    }
+    Ok(program)
+}
+
+fn layer(busybox: &[u8]) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    for folder in ["bin", "dev", "etc", "proc", "sys"] {
+        archive.add(folder, 0o755, Entry::Folder)?;
+    }
+    archive.add("tmp", 0o1777, Entry::Folder)?;
+    archive.add("bin/busybox", 0o755, Entry::File(busybox))?;
+    let tools = output_of(Command::new("busybox").arg("--list"))?;
+    let tools = String::from_utf8(tools).context("busybox lists no text")?;
+    for tool in tools.lines().filter(|tool| *tool != "busybox") {
+        archive.add(&format!("bin/{tool}"), 0o777, Entry::Link("busybox"))?;
+    }
+    Ok(archive.finish())
+}
+
+/// An archive of the OCI layout with one image of one layer.
+fn image(name: &str, layer: &[u8], command: &[&str]) -> Result<Vec<u8>> {
+    let config = json!({
+        "architecture": architecture(),
+        "os": "linux",
+        "config": {"Cmd": command, "Env": ["PATH=/bin"], "User": USER},
+        "rootfs": {"type": "layers", "diff_ids": [sum(layer)]},
+    })
+    .to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": part("application/vnd.oci.image.config.v1+json", config.as_bytes()),
+        "layers": [part("application/vnd.oci.image.layer.v1.tar", layer)],
+    })
+    .to_string();
+    let mut entry = part("application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
+    let tag = name.rsplit(':').next().unwrap_or_default();
+    entry["annotations"] =
+        json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag});
+    let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
+    let mut archive = Archive::default();
+    archive.add("oci-layout", 0o644, Entry::File(br#"{"imageLayoutVersion":"1.0.0"}"#))?;
+    archive.add("index.json", 0o644, Entry::File(index.as_bytes()))?;
+    for blob in [layer, config.as_bytes(), manifest.as_bytes()] {
+        let path = format!("blobs/sha256/{}", digest::sha256(blob));
+        archive.add(&path, 0o644, Entry::File(blob))?;
+    }
+    Ok(archive.finish())
+}
+
+fn part(kind: &str, content: &[u8]) -> Value {
+    json!({"mediaType": kind, "digest": sum(content), "size": content.len()})
+}
+
+fn sum(content: &[u8]) -> String {
+    format!("sha256:{}", digest::sha256(content))
+}
+
+/// The machine's architecture as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

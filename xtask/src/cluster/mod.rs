@@ -1,0 +1,97 @@
+//! `cargo xtask cluster`: a real Kubernetes of one node for tests, without Docker and without
+//! pulling an image.
+//!
+//! ```text
+//! packages ─► programs (built once, cached) ─┐
+//! keys, images, configuration ───────────────┴─► namespaces ─► etcd ─► API server ─► controllers
+//!                                                     containerd ─► kubelet ─► network ─► Ready
+//! ```
+//!
+//! Everything of a cluster runs in namespaces of its own for processes, mounts and the network, so
+//! several stand side by side with the same addresses, and nothing of them can reach or be reached
+//! from outside. When the first process of the namespace ends, the kernel ends all others and drops
+//! the mounts, pins and interfaces; only the control groups and the work folder are left to remove.
+
+mod build;
+mod cgroups;
+mod control_plane;
+mod down;
+mod images;
+mod keys;
+mod kubectl;
+mod lock;
+mod namespace;
+mod network;
+mod node;
+mod packages;
+mod pins;
+mod place;
+mod processes;
+mod residue;
+mod status;
+mod sysctls;
+mod tar;
+mod truth;
+mod up;
+mod wait;
+
+use anyhow::Result;
+use clap::{Args as Arguments, Subcommand};
+
+use crate::shell::Shell;
+
+use network::Network;
+use place::Place;
+
+#[derive(Arguments)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build what a cluster is made of, without starting one
+    Build,
+    /// Start a cluster; what is missing is built and installed before
+    Up {
+        #[command(flatten)]
+        which: Which,
+        /// What connects the Pods
+        #[arg(long, value_enum, default_value_t = Network::Cilium)]
+        network: Network,
+    },
+    /// Remove a cluster, and check that nothing of it is left
+    Down {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Say what runs
+    Status {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Start two clusters, check that they are what they claim to be, and remove them
+    Test,
+}
+
+#[derive(Arguments)]
+struct Which {
+    /// The name of the cluster; several stand side by side
+    #[arg(long, default_value = "famulus")]
+    name: String,
+}
+
+pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
+    match args.task {
+        Task::Build => {
+            packages::ensure(shell, Network::Cilium).await?;
+            build::Programs::obtain(shell, &pins::ALL).await?;
+            Ok(())
+        }
+        Task::Up { which, network } => up::run(shell, &Place::new(&which.name)?, network).await,
+        Task::Down { which } => down::run(shell, &Place::new(&which.name)?).await,
+        Task::Status { which } => status::run(&Place::new(&which.name)?),
+        Task::Test => truth::run(shell).await,
+    }
+}

@@ -1,0 +1,209 @@
+//! `cargo xtask cluster up`: from nothing to a node that is Ready.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell::{Shell, output_of};
+
+use super::build::Programs;
+use super::kubectl::Kubectl;
+use super::namespace::Namespaces;
+use super::network::{self, Network};
+use super::place::{NODE, Place};
+use super::processes::{self, Process, start};
+use super::{cgroups, control_plane, down, images, keys, lock, node, packages, wait};
+
+/// How long one part of the start may take on a busy machine of two cores.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Says which network a cluster has, and by being there that it was brought up.
+const VARIANT: &str = "network.name";
+
+/// What was done and how long each part took.
+pub(super) struct Stages {
+    done: Vec<(&'static str, Duration)>,
+    begun: Instant,
+}
+
+pub(super) async fn run(shell: &mut Shell, place: &Place, network: Network) -> Result<()> {
+    let _lock = lock::take(shell, &place.lock(), "changes this cluster").await?;
+    if is_up(place, network)? {
+        println!("cluster {} runs already; nothing was changed", place.name);
+        say_how(place);
+        return Ok(());
+    }
+    packages::ensure(shell, network).await?;
+    let programs = Programs::obtain(shell, &network.modules()).await?;
+    let stages = start_clean(shell, place, network, &programs).await?;
+    println!("cluster {} is up: {}", place.name, stages.told());
+    say_how(place);
+    Ok(())
+}
+
+/// Starts a cluster where none is. What a crash left is removed before, and after a failure nothing
+/// but the work folder with its logs stays.
+pub(super) async fn start_clean(
+    shell: &mut Shell,
+    place: &Place,
+    network: Network,
+    programs: &Programs,
+) -> Result<Stages> {
+    if down::is_there(place)? {
+        eprintln!("removing what is left of cluster {}", place.name);
+        down::remove(place).await?;
+    }
+    let outcome = tokio::select! {
+        outcome = bring_up(place, network, programs) => outcome,
+        signal = shell.signals.wait_for_signal() => {
+            Err(anyhow::anyhow!("stopped by a signal ({signal:?})"))
+        }
+    };
+    if outcome.is_err() {
+        down::end(place).await?;
+    }
+    outcome.with_context(|| {
+        format!("cluster {} did not come up; its logs: {}", place.name, place.text("log"))
+    })
+}
+
+/// Whether the cluster runs, in the wanted variant and with all its programs.
+fn is_up(place: &Place, network: Network) -> Result<bool> {
+    let Some(namespaces) = Namespaces::find(place)? else { return Ok(false) };
+    let Some(variant) = variant(place) else { return Ok(false) };
+    if variant != network.name() {
+        bail!(
+            "cluster {} runs with the network {variant}; take it down first, or choose another name",
+            place.name
+        );
+    }
+    processes::all_run(&namespaces, place).context("take the cluster down first")?;
+    Ok(true)
+}
+
+/// The network of a cluster that was brought up.
+pub(super) fn variant(place: &Place) -> Option<String> {
+    fs::read_to_string(place.at(VARIANT)).ok()
+}
+
+async fn bring_up(place: &Place, network: Network, programs: &Programs) -> Result<Stages> {
+    let mut stages = Stages { done: Vec::new(), begun: Instant::now() };
+    prepare(place, network, programs)?;
+    stages.done("keys, images, configuration");
+    let namespaces = Namespaces::create(place).await?;
+    let kubectl = Kubectl::install(place, &namespaces, &programs.path("kubectl")?)?;
+    stages.done("namespaces");
+    let launch = Launch { place, namespaces: &namespaces, programs, kubectl: &kubectl };
+    launch.start_all([
+        control_plane::etcd(place, programs)?,
+        control_plane::apiserver(place, programs)?,
+        node::containerd(place, programs, &search_path())?,
+    ])?;
+    launch.import_images().await?;
+    stages.done("containerd, images");
+    launch.until("the API server", || kubectl.call(&["get", "--raw", "/readyz"]).is_ok()).await?;
+    stages.done("API server");
+    launch.start_all([
+        control_plane::controller_manager(place, programs)?,
+        control_plane::scheduler(place, programs)?,
+        node::kubelet(place, programs)?,
+        node::proxy(place, programs)?,
+    ])?;
+    kubectl.apply(&[node::runtime_class()])?;
+    match network {
+        Network::Cilium => launch.enforce().await?,
+        Network::None => {}
+    }
+    stages.done("controllers, kubelet, network");
+    launch.until("the node", || is_ready(&kubectl)).await?;
+    stages.done("node Ready");
+    place.write(VARIANT, network.name())?;
+    Ok(stages)
+}
+
+/// Writes everything that can be written before anything runs.
+fn prepare(place: &Place, network: Network, programs: &Programs) -> Result<()> {
+    keys::create(place)?;
+    keys::publish(place)?;
+    control_plane::write_audit_policy(place)?;
+    node::write_configuration(place)?;
+    network.prepare(place, programs)?;
+    images::create(place)?;
+    cgroups::create(place)
+}
+
+/// A node on its way up.
+struct Launch<'a> {
+    place: &'a Place,
+    namespaces: &'a Namespaces,
+    programs: &'a Programs,
+    kubectl: &'a Kubectl,
+}
+
+impl Launch<'_> {
+    fn start_all(&self, all: impl IntoIterator<Item = Process>) -> Result<()> {
+        all.into_iter().try_for_each(|process| start(self.namespaces, self.place, &process))
+    }
+
+    async fn import_images(&self) -> Result<()> {
+        let ctr = self.programs.path("ctr")?;
+        let socket = self.place.text("containerd/containerd.sock");
+        self.until("containerd", || {
+            let mut version = self.namespaces.enter(&ctr);
+            output_of(version.args(["--address", &socket, "version"])).is_ok()
+        })
+        .await?;
+        images::import(self.place, self.namespaces, &ctr)
+    }
+
+    /// Starts the enforcer once the node is known, and waits for it.
+    async fn enforce(&self) -> Result<()> {
+        network::apply_kinds(self.kubectl, self.programs)?;
+        let is_known = || self.kubectl.get("", "node", NODE).is_ok_and(|node| node.is_some());
+        self.until("the node's registration", is_known).await?;
+        self.start_all([network::cilium(self.place, self.programs, &search_path())?])?;
+        self.until("the policy enforcer", || network::is_ready(self.place).unwrap_or(false)).await
+    }
+
+    /// Waits, but not for something that has ended.
+    async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+        wait::until(what, LIMIT, || {
+            processes::all_run(self.namespaces, self.place)?;
+            Ok(is_so().then_some(()))
+        })
+        .await
+    }
+}
+
+fn is_ready(kubectl: &Kubectl) -> bool {
+    let node = kubectl.get("", "node", NODE).ok().flatten().unwrap_or_default();
+    let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+fn search_path() -> String {
+    std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn say_how(place: &Place) {
+    println!("  kubectl:    {}", place.text("kubectl"));
+    println!("  kubeconfig: {} (for programs inside its network)", place.text("kubeconfig"));
+    println!("  logs:       {}", place.text("log"));
+    println!("  remove it:  cargo xtask cluster down --name {}", place.name);
+}
+
+impl Stages {
+    fn done(&mut self, what: &'static str) {
+        let before: Duration = self.done.iter().map(|(_, took)| *took).sum();
+        self.done.push((what, self.begun.elapsed().saturating_sub(before)));
+    }
+
+    /// All of them in a line.
+    pub(super) fn told(&self) -> String {
+        let told = |what: &str, took: Duration| format!("{what} {:.1} s", took.as_secs_f64());
+        let all: Duration = self.done.iter().map(|(_, took)| *took).sum();
+        let parts = self.done.iter().map(|(what, took)| told(what, *took));
+        format!("{}; {}", parts.collect::<Vec<_>>().join(", "), told("in all", all))
+    }
+}
