@@ -51,7 +51,7 @@ pub(super) fn apiserver(place: &Place, programs: &Programs) -> Result<Process> {
         // Else it looks for the node's name, which nobody resolves.
         ("kubelet-preferred-address-types", "InternalIP".to_owned()),
         ("service-account-issuer", ISSUER.to_owned()),
-        ("service-account-key-file", key("accounts.key")),
+        ("service-account-key-file", key("accounts.pub")),
         ("service-account-signing-key-file", key("accounts.key")),
         ("service-cluster-ip-range", SERVICES.to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),

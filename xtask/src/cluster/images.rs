@@ -14,9 +14,9 @@ use super::namespace::Namespaces;
 use super::place::Place;
 use super::tar::{Archive, Entry};
 
-/// Holds the namespaces of a Pod: sleeps, and lets the kernel bury orphans.
+/// Holds the namespaces of a Pod: sleeps, and buries orphans.
 pub(super) const PAUSE: &str = "localhost/pause:1";
-const PAUSE_COMMAND: [&str; 3] = ["/bin/sh", "-c", "trap '' CHLD; exec sleep 2147483647"];
+const PAUSE_COMMAND: [&str; 3] = ["/bin/sh", "-c", "sleep 2147483647 & wait"];
 
 /// A shell and small tools, for tests.
 pub(super) const BUSYBOX: &str = "localhost/busybox:1";

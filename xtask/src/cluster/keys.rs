@@ -30,6 +30,9 @@ pub(super) fn create(place: &Place) -> Result<()> {
     let mut account = Command::new("openssl");
     account.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]);
     output_of(account.arg(place.at("keys/accounts.key")))?;
+    let mut public = Command::new("openssl");
+    public.args(["pkey", "-pubout", "-in"]).arg(place.at("keys/accounts.key"));
+    output_of(public.arg("-out").arg(place.at("keys/accounts.pub")))?;
     for certificate in certificates() {
         sign(place, &certificate)?;
         if certificate.kubeconfig {

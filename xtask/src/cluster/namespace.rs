@@ -21,8 +21,9 @@ use super::{sysctls, wait};
 /// Names the work folder in the environment of everything that a cluster starts.
 const MARK: &str = "FAMULUS_CLUSTER";
 
-/// With its children ignored by its parent the kernel removes them when they end.
-const FIRST: &str = "trap '' CHLD; exec sleep infinity";
+/// The kernel buries the children of a process that ignores their end. A shell's `trap` does not
+/// hand that on to the program that it becomes.
+const FIRST: [&str; 4] = ["env", "--ignore-signal=CHLD", "sleep", "infinity"];
 
 /// How long namespaces may take to come and to go.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -88,7 +89,10 @@ impl Namespaces {
         for (own, machine) in sysctls::shadows(place)? {
             self.run(&["mount", "--bind", &own, &machine])?;
         }
-        Ok(())
+        // A Pod with a user namespace gets a `/proc` only where one is to be seen with nothing
+        // covered.
+        self.run(&["mkdir", "/run/proc"])?;
+        self.run(&["mount", "-t", "proc", "proc", "/run/proc"])
     }
 
     fn connect(&self) -> Result<()> {
@@ -102,14 +106,14 @@ impl Namespaces {
         self.run(&["sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
     }
 
-    /// Every process inside, the first one too.
+    /// Every process inside that runs, the first one too.
     pub(super) fn processes(&self) -> Result<Vec<Inside>> {
         let Some(own) = namespace(self.first, "pid") else { return Ok(Vec::new()) };
         let inside = |pid: u32| {
             // Containers have namespaces of their own below this one; `own_ids` tells of all.
             let ids = own_ids(pid).filter(|ids| ids.len() >= 2)?;
             let is_here = namespace(pid, "pid")? == own || is_below(pid, self.first);
-            is_here.then_some(Inside { pid, inner: ids[1] })
+            (is_here && runs(pid)).then_some(Inside { pid, inner: ids[1] })
         };
         Ok(processes()?.into_iter().filter_map(inside).collect())
     }
@@ -132,7 +136,8 @@ fn spawn(place: &Place) -> Result<Child> {
     let log = fs::File::create(place.make_folder("log")?.join("namespaces.log"))?;
     Command::new("unshare")
         .args(["--mount", "--net", "--pid", "--fork", "--mount-proc", "--propagation", "private"])
-        .args(["--", "sh", "-c", FIRST])
+        .arg("--")
+        .args(FIRST)
         .current_dir("/")
         .env(MARK, &place.folder)
         .stdin(Stdio::null())

@@ -29,10 +29,11 @@ const NODE: [Program; 9] = [
 ];
 
 /// The policy enforcer compiles its programs for the kernel on the node.
-const CILIUM: [Program; 3] = [
+const CILIUM: [Program; 4] = [
     Program { name: "clang 19", probe: &["clang-19", "--version"], packages: &["clang-19"] },
     Program { name: "llc 19", probe: &["llc-19", "--version"], packages: &["llvm-19"] },
     Program { name: "ipset", probe: &["ipset", "--version"], packages: &["ipset"] },
+    Program { name: "bpftool", probe: &["bpftool", "version"], packages: &["bpftool"] },
 ];
 
 /// Makes sure that the machine has what a cluster with this network needs.

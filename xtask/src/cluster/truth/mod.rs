@@ -98,8 +98,10 @@ fn audited(place: &Place) -> Result<String> {
     let events =
         log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut made = events.filter(|event| {
-        event["verb"] == "create"
+        // What is applied is a patch, also where it makes something.
+        event["verb"] == "patch"
             && event["objectRef"]["resource"] == "pods"
+            && event["objectRef"]["subresource"].is_null()
             && event["objectRef"]["namespace"] == pods::NAMESPACE
     });
     let event = made.next().context("the log does not know of a Pod that was made")?;
