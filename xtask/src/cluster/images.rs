@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::digest;
 use crate::shell::output_of;
 
-use super::namespace::Namespaces;
+use super::load;
 use super::place::Place;
 use super::tar::{Archive, Entry};
 
@@ -41,17 +41,9 @@ pub(super) fn create(place: &Place) -> Result<()> {
 }
 
 /// Hands every archive to containerd.
-pub(super) fn import(place: &Place, namespaces: &Namespaces, ctr: &Path) -> Result<()> {
-    let socket = place.text("containerd/containerd.sock");
-    let mut archives: Vec<PathBuf> = Vec::new();
+pub(super) fn import(place: &Place, ctr: &Path) -> Result<()> {
     for entry in fs::read_dir(place.at(FOLDER))? {
-        archives.push(entry?.path());
-    }
-    for archive in archives {
-        let mut command = namespaces.enter(ctr);
-        command.args(["--address", &socket, "--namespace", "k8s.io", "images", "import"]);
-        output_of(command.arg(&archive))
-            .with_context(|| format!("cannot import {}", archive.display()))?;
+        load::import(place, ctr, &entry?.path())?;
     }
     Ok(())
 }

@@ -16,9 +16,11 @@ mod build;
 mod cgroups;
 mod control_plane;
 mod down;
+mod enter;
 mod images;
 mod keys;
 mod kubectl;
+mod load;
 mod lock;
 mod namespace;
 mod network;
@@ -34,6 +36,8 @@ mod tar;
 mod truth;
 mod up;
 mod wait;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args as Arguments, Subcommand};
@@ -71,6 +75,34 @@ enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Hand archives of images (OCI or Docker) to a running cluster
+    Load {
+        #[command(flatten)]
+        which: Which,
+        #[arg(required = true)]
+        archives: Vec<PathBuf>,
+    },
+    /// Run kubectl against a cluster: `kubectl -- get pods -A`
+    Kubectl {
+        #[command(flatten)]
+        which: Which,
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run helm against a cluster: `helm -- list -A`
+    Helm {
+        #[command(flatten)]
+        which: Which,
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run a program of the machine in a cluster's network, with KUBECONFIG set
+    Enter {
+        #[command(flatten)]
+        which: Which,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// Start two clusters, check that they are what they claim to be, and remove them
     Test,
 }
@@ -92,6 +124,12 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         Task::Up { which, network } => up::run(shell, &Place::new(&which.name)?, network).await,
         Task::Down { which } => down::run(shell, &Place::new(&which.name)?).await,
         Task::Status { which } => status::run(&Place::new(&which.name)?),
+        Task::Load { which, archives } => {
+            load::run(shell, &Place::new(&which.name)?, &archives).await
+        }
+        Task::Kubectl { which, args } => enter::kubectl(&Place::new(&which.name)?, &args),
+        Task::Helm { which, args } => enter::helm(shell, &Place::new(&which.name)?, &args).await,
+        Task::Enter { which, command } => enter::run(&Place::new(&which.name)?, &command),
         Task::Test => truth::run(shell).await,
     }
 }

@@ -52,6 +52,14 @@ impl Namespaces {
         Ok(first.map(|first| Self { first }))
     }
 
+    /// The namespaces of a cluster that must run.
+    pub(super) fn running(place: &Place) -> Result<Self> {
+        let name = &place.name;
+        Self::find(place)?.with_context(|| {
+            format!("cluster {name} does not run; start it: cargo xtask cluster up --name {name}")
+        })
+    }
+
     /// Makes new ones, with a node's address and without any way out.
     pub(super) async fn create(place: &Place) -> Result<Self> {
         let mut holder = spawn(place)?;

@@ -154,7 +154,7 @@ impl Launch<'_> {
             output_of(version.args(["--address", &socket, "version"])).is_ok()
         })
         .await?;
-        images::import(self.place, self.namespaces, &ctr)
+        images::import(self.place, &ctr)
     }
 
     /// Starts the enforcer once the node is known, and waits for it.

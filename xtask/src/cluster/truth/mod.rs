@@ -112,7 +112,7 @@ fn audited(place: &Place) -> Result<String> {
 
 /// Ends the scheduler: `up` must not take the cluster for whole.
 async fn ended(shell: &mut Shell, place: &Place) -> Result<String> {
-    let namespaces = Namespaces::find(place)?.context("the cluster does not run")?;
+    let namespaces = Namespaces::running(place)?;
     let inside = namespaces.processes()?;
     let scheduler = processes::find(place, &inside, "kube-scheduler");
     kill(scheduler.context("there is no scheduler")?.pid)?;
@@ -126,7 +126,7 @@ async fn ended(shell: &mut Shell, place: &Place) -> Result<String> {
 
 /// Ends the first process, as a crash of the machine would.
 async fn crashed(shell: &mut Shell, place: &Place) -> Result<String> {
-    let namespaces = Namespaces::find(place)?.context("the cluster does not run")?;
+    let namespaces = Namespaces::running(place)?;
     kill(namespaces.first)?;
     up::run(shell, place, Network::None).await?;
     pods::becomes_ready(&Kubectl::of(place)).await

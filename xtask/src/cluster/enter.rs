@@ -1,0 +1,48 @@
+//! Running programs of the machine against a cluster: in its network, with its kubeconfig. They see
+//! the machine's files and processes, and stand where they were called.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::shell::Shell;
+
+use super::build::Programs;
+use super::namespace::Namespaces;
+use super::packages;
+use super::pins;
+use super::place::Place;
+
+/// `cargo xtask cluster enter`: any program.
+pub(super) fn run(place: &Place, words: &[String]) -> Result<()> {
+    let (program, args) = words.split_first().context("there is no command to run")?;
+    become_it(place, Path::new(program), args)
+}
+
+/// `cargo xtask cluster kubectl`
+pub(super) fn kubectl(place: &Place, args: &[String]) -> Result<()> {
+    become_it(place, &place.at("kubectl"), args)
+}
+
+/// `cargo xtask cluster helm`, which is built when it is not there yet.
+pub(super) async fn helm(shell: &mut Shell, place: &Place, args: &[String]) -> Result<()> {
+    let programs = Programs::obtain(shell, &[&pins::HELM]).await?;
+    become_it(place, &programs.path("helm")?, args)
+}
+
+/// Becomes the program, so that it has our terminal, gets our signals and says how it ended.
+fn become_it(place: &Place, program: &Path, args: &[String]) -> Result<()> {
+    packages::root()?;
+    let namespaces = Namespaces::running(place)?;
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{}/ns/net", namespaces.first)).arg("--");
+    command.arg(program).args(args).env("KUBECONFIG", place.at("kubeconfig"));
+    // The usual caches know servers by address, and all clusters have the same one.
+    command.env("KUBECACHEDIR", place.at("kubectl-cache"));
+    for kind in ["CACHE", "CONFIG", "DATA"] {
+        command.env(format!("HELM_{kind}_HOME"), place.at("helm").join(kind.to_lowercase()));
+    }
+    Err(command.exec()).context("cannot run nsenter")
+}
