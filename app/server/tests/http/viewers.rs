@@ -106,7 +106,7 @@ const GROWTH: u64 = 60;
 /// after 20 seconds: until then it would hold what is kept for it.
 const STUCK: Duration = Duration::from_secs(15);
 /// Where nobody is cut off meanwhile, the machine may be busy with other things.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn viewers_that_never_read_cost_no_memory() {
