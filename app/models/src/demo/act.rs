@@ -5,7 +5,7 @@
 use super::ask::Ask;
 use super::intent::Intent;
 use super::memo::{self, Halt, Memo, Wanted};
-use super::{schedules, words};
+use super::{plugins, schedules, words};
 use famulus_core::tool::ToolOutput;
 use jiff::civil::DateTime;
 use serde_json::{Map, Value, json};
@@ -24,6 +24,7 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - `note shopping: milk, eggs`, then `read my note shopping`
 - `what time is it in Tokyo?`
 - `forget my cat` (I ask you first)
+- `list my plugins`, then `run dice/throw_die` (where there are plugins)
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
 
@@ -61,6 +62,10 @@ pub(crate) fn run(intent: &Intent, memo: &Memo<'_>, ask: &Ask) -> Result<String,
         Intent::ListNotes => list_notes(memo),
         Intent::ReadNote(topic) => read_note(topic, memo),
         Intent::DeleteNote(topic) => delete_note(topic, memo),
+        Intent::ListPlugins => plugins::list(memo),
+        Intent::RunTool { plugin, tool, parameters } => {
+            plugins::run(plugin, tool, parameters, memo)
+        }
         Intent::Help => Ok(HELP.to_owned()),
         Intent::Reminder(note) => Ok(format!("Reminder: {note}")),
         Intent::Other(text) => other(text, memo, ask),

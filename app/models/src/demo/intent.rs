@@ -6,6 +6,7 @@
 use super::ask::Ask;
 use super::recognise::recognise;
 use super::when::When;
+use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Intent {
@@ -34,6 +35,12 @@ pub(crate) enum Intent {
     ListNotes,
     ReadNote(String),
     DeleteNote(String),
+    ListPlugins,
+    RunTool {
+        plugin: String,
+        tool: String,
+        parameters: Value,
+    },
     Help,
     /// A schedule has come due, and its note asks for nothing that can be done.
     Reminder(String),
@@ -74,6 +81,7 @@ fn only_reads(intent: &Intent) -> bool {
         | Intent::Time { .. }
         | Intent::ListSchedules
         | Intent::ListNotes
+        | Intent::ListPlugins
         | Intent::ReadNote(_) => true,
         Intent::Remember(_)
         | Intent::Forget(_)
@@ -83,6 +91,7 @@ fn only_reads(intent: &Intent) -> bool {
         | Intent::CancelSchedule(_)
         | Intent::WriteNote { .. }
         | Intent::DeleteNote(_)
+        | Intent::RunTool { .. }
         | Intent::Help
         | Intent::Reminder(_)
         | Intent::Other(_) => false,
@@ -128,6 +137,7 @@ fn clauses(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_is_said_is_understood() {
@@ -185,6 +195,23 @@ mod tests {
         one("read my note about shopping", Intent::ReadNote(s("shopping")));
         one("what does my note shopping say?", Intent::ReadNote(s("shopping")));
         one("delete the note shopping", Intent::DeleteNote(s("shopping")));
+        let run = |plugin: &str, tool: &str, parameters| Intent::RunTool {
+            plugin: s(plugin),
+            tool: s(tool),
+            parameters,
+        };
+        one("Throw the die.", run("dice", "throw_die", json!({})));
+        one("run dice/throw_die", run("dice", "throw_die", json!({})));
+        one(
+            r#"please use weather/look with {"city": "Oslo", "days": 2}"#,
+            run("weather", "look", json!({"city": "Oslo", "days": 2})),
+        );
+        one("run to the hills", Intent::Other(s("run to the hills")));
+        one("run a/b {broken", Intent::Other(s("run a/b {broken")));
+        check(
+            "list my plugins and roll a die",
+            &[Intent::ListPlugins, run("dice", "throw_die", json!({}))],
+        );
         one("hello", Intent::Help);
         one("Good morning, Famulus!", Intent::Help);
         for text in [
