@@ -93,9 +93,9 @@ fn as_client(place: &Place, name: &str) -> Vec<(&'static str, String)> {
 
 fn process(
     programs: &Programs,
-    name: &str,
+    name: &'static str,
     args: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Result<Process> {
     let args = args.into_iter().map(|(name, value)| format!("--{name}={value}")).collect();
-    Ok(Process { program: programs.path(name)?, args, env: Vec::new() })
+    Ok(Process { name, program: programs.path(name)?, args, env: Vec::new() })
 }

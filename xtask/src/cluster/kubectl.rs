@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -14,29 +14,39 @@ use super::place::Place;
 
 /// Calls the API server from inside its network.
 pub(super) struct Kubectl {
-    program: std::path::PathBuf,
+    program: PathBuf,
+    args: Vec<String>,
 }
 
 impl Kubectl {
     /// Writes the program `kubectl` into the cluster's folder.
     pub(super) fn install(place: &Place, namespaces: &Namespaces, kubectl: &Path) -> Result<Self> {
         let script = format!(
-            "#!/bin/sh\nexec nsenter --net=/proc/{}/ns/net {} --kubeconfig {} --cache-dir {} \
-             \"$@\"\n",
+            "#!/bin/sh\nexec nsenter --net=/proc/{}/ns/net {} {} \"$@\"\n",
             namespaces.first,
             kubectl.display(),
-            place.text("kubeconfig"),
-            // The usual cache knows servers by address, and all clusters have the same one.
-            place.text("kubectl-cache"),
+            server(place).join(" "),
         );
         let program = place.write("kubectl", script)?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
-        Ok(Self { program })
+        Ok(Self::of(place))
     }
 
     /// The one that was installed.
     pub(super) fn of(place: &Place) -> Self {
-        Self { program: place.at("kubectl") }
+        Self { program: place.at("kubectl"), args: Vec::new() }
+    }
+
+    /// One for a program that runs inside already.
+    pub(super) fn inside(place: &Place, program: PathBuf) -> Self {
+        Self { program, args: server(place).into() }
+    }
+
+    /// A call that is not made yet.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        command
     }
 
     /// What a call prints, or what it complains about.
@@ -60,8 +70,17 @@ impl Kubectl {
         serde_json::from_str(&found).map(Some).context("kubectl says no JSON")
     }
 
+    /// All objects of some kinds, of all namespaces.
+    pub(super) fn list(&self, kinds: &str) -> Result<Vec<Value>> {
+        let found = self.call(&["get", kinds, "--all-namespaces", "-o", "json"])?;
+        let mut found: Value = serde_json::from_str(&found).context("kubectl says no JSON")?;
+        let Value::Array(items) = found["items"].take() else { bail!("kubectl says no list") };
+        Ok(items)
+    }
+
     fn with_input(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(&self.program)
+        let mut child = self
+            .command()
             .arg("--request-timeout=20s")
             .args(args)
             .stdin(Stdio::piped())
@@ -80,4 +99,13 @@ impl Kubectl {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+/// Which server to speak to, and as whom.
+fn server(place: &Place) -> [String; 2] {
+    [
+        format!("--kubeconfig={}", place.text("kubeconfig")),
+        // The usual cache knows servers by address, and all clusters have the same one.
+        format!("--cache-dir={}", place.text("kubectl-cache")),
+    ]
 }

@@ -31,10 +31,12 @@ mod place;
 mod processes;
 mod residue;
 mod status;
+mod storage;
 mod sysctls;
 mod tar;
 mod truth;
 mod up;
+mod variant;
 mod wait;
 
 use std::path::PathBuf;
@@ -44,8 +46,10 @@ use clap::{Args as Arguments, Subcommand};
 
 use crate::shell::Shell;
 
+use kubectl::Kubectl;
 use network::Network;
 use place::Place;
+use variant::Variant;
 
 #[derive(Arguments)]
 pub(crate) struct Args {
@@ -61,9 +65,8 @@ enum Task {
     Up {
         #[command(flatten)]
         which: Which,
-        /// What connects the Pods
-        #[arg(long, value_enum, default_value_t = Network::Cilium)]
-        network: Network,
+        #[command(flatten)]
+        variant: Variant,
     },
     /// Remove a cluster, and check that nothing of it is left
     Down {
@@ -103,6 +106,14 @@ enum Task {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Make volumes for claims: a part of a running cluster
+    #[command(hide = true)]
+    Provision {
+        #[command(flatten)]
+        which: Which,
+        #[arg(long)]
+        kubectl: PathBuf,
+    },
     /// Start two clusters, check that they are what they claim to be, and remove them
     Test,
 }
@@ -121,7 +132,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             build::Programs::obtain(shell, &pins::ALL).await?;
             Ok(())
         }
-        Task::Up { which, network } => up::run(shell, &Place::new(&which.name)?, network).await,
+        Task::Up { which, variant } => up::run(shell, &Place::new(&which.name)?, variant).await,
         Task::Down { which } => down::run(shell, &Place::new(&which.name)?).await,
         Task::Status { which } => status::run(&Place::new(&which.name)?),
         Task::Load { which, archives } => {
@@ -130,6 +141,10 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         Task::Kubectl { which, args } => enter::kubectl(&Place::new(&which.name)?, &args),
         Task::Helm { which, args } => enter::helm(shell, &Place::new(&which.name)?, &args).await,
         Task::Enter { which, command } => enter::run(&Place::new(&which.name)?, &command),
+        Task::Provision { which, kubectl } => {
+            let place = Place::new(&which.name)?;
+            storage::run(shell, &place, &Kubectl::inside(&place, kubectl)).await
+        }
         Task::Test => truth::run(shell).await,
     }
 }

@@ -41,16 +41,12 @@ impl Network {
         }
     }
 
-    /// What a cluster with this network is made of.
-    pub(super) fn modules(self) -> Vec<&'static Module> {
-        let mut modules =
-            vec![&pins::ETCD, &pins::KUBERNETES, &pins::CONTAINERD, &pins::RUNC, &pins::GVISOR];
-        modules.push(&pins::CNI);
+    /// What a cluster with this network needs beside what every cluster has.
+    pub(super) fn modules(self) -> Option<&'static Module> {
         match self {
-            Self::Cilium => modules.push(&pins::CILIUM),
-            Self::None => {}
+            Self::Cilium => Some(&pins::CILIUM),
+            Self::None => None,
         }
-        modules
     }
 
     /// Sets down what has to be there before containerd starts.
@@ -137,6 +133,7 @@ pub(super) fn cilium(place: &Place, programs: &Programs, path: &str) -> Result<P
         ("cni-exclusive", "false".to_owned()),
     ];
     Ok(Process {
+        name: "cilium-agent",
         program: programs.path("cilium-agent")?,
         args: args.iter().map(|(name, value)| format!("--{name}={value}")).collect(),
         env: vec![

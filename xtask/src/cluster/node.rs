@@ -28,6 +28,7 @@ pub(super) fn write_configuration(place: &Place) -> Result<()> {
 /// The programs stand first on the search path, so that its own shims and runtimes are taken.
 pub(super) fn containerd(place: &Place, programs: &Programs, path: &str) -> Result<Process> {
     Ok(Process {
+        name: "containerd",
         program: programs.path("containerd")?,
         args: vec![format!("--config={}", place.text("containerd.toml"))],
         env: vec![
@@ -40,6 +41,7 @@ pub(super) fn containerd(place: &Place, programs: &Programs, path: &str) -> Resu
 
 pub(super) fn kubelet(place: &Place, programs: &Programs) -> Result<Process> {
     Ok(Process {
+        name: "kubelet",
         program: programs.path("kubelet")?,
         args: vec![
             format!("--config={}", place.text("kubelet.json")),
@@ -54,6 +56,7 @@ pub(super) fn kubelet(place: &Place, programs: &Programs) -> Result<Process> {
 
 pub(super) fn proxy(place: &Place, programs: &Programs) -> Result<Process> {
     Ok(Process {
+        name: "kube-proxy",
         program: programs.path("kube-proxy")?,
         args: vec![
             format!("--kubeconfig={}", place.text("keys/proxy.kubeconfig")),

@@ -8,7 +8,7 @@ use crate::shell::Shell;
 use super::network::Network;
 
 /// Building and running a node.
-const NODE: [Program; 9] = [
+const NODE: [Program; 10] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
     Program { name: "pkg-config", probe: &["pkg-config", "--version"], packages: &["pkg-config"] },
     Program {
@@ -25,6 +25,7 @@ const NODE: [Program; 9] = [
         probe: &["nsenter", "--version"],
         packages: &["util-linux", "mount"],
     },
+    Program { name: "mkfs.ext4", probe: &["mkfs.ext4", "-V"], packages: &["e2fsprogs"] },
     Program { name: "busybox", probe: &["busybox", "true"], packages: &["busybox-static"] },
 ];
 

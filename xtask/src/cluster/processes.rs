@@ -1,7 +1,7 @@
 //! The long-running programs of a node: starting them inside, and seeing whether they run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
@@ -10,8 +10,8 @@ use crate::shell::output_of;
 use super::namespace::{Inside, Namespaces, tag};
 use super::place::Place;
 
-/// All that a node may run, in the order of their start. Each is known by its file's name.
-pub(super) const ALL: [&str; 8] = [
+/// The names of all that a node may run, in the order of their start.
+pub(super) const ALL: [&str; 9] = [
     "etcd",
     "kube-apiserver",
     "containerd",
@@ -20,6 +20,7 @@ pub(super) const ALL: [&str; 8] = [
     "kubelet",
     "kube-proxy",
     "cilium-agent",
+    "storage",
 ];
 
 /// Lines of a log that are worth showing when its program ended.
@@ -27,6 +28,8 @@ const LAST_LINES: usize = 5;
 
 /// A program and how it is started.
 pub(super) struct Process {
+    /// One of [`ALL`].
+    pub(super) name: &'static str,
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(&'static str, String)>,
@@ -37,9 +40,9 @@ pub(super) fn start(namespaces: &Namespaces, place: &Place, process: &Process) -
     const SCRIPT: &str = r#"log=$1; id=$2; shift 2
 setsid "$@" </dev/null >>"$log" 2>&1 &
 echo $! >"$id""#;
-    let name = name_of(&process.program);
+    let name = process.name;
     let log = place.make_folder("log")?.join(format!("{name}.log"));
-    let id = place.make_folder("ids")?.join(&name);
+    let id = place.make_folder("ids")?.join(name);
     let mut command = namespaces.enter("sh");
     command.args(["-c", SCRIPT, "sh"]).arg(log).arg(id);
     command.arg(&process.program).args(&process.args);
@@ -78,8 +81,4 @@ pub(super) fn last_words(place: &Place, name: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
     last.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-}
-
-fn name_of(program: &Path) -> String {
-    program.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::place::Place;
-use super::{cgroups, namespace, wait};
+use super::{cgroups, namespace, storage, wait};
 
 /// How long the last ones may take to go.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -28,6 +28,7 @@ fn now(place: &Place, network: Option<&str>) -> Result<Vec<String>> {
         left.push(format!("the process {pid} ({})", namespace::name(pid)));
     }
     left.extend(mounts(place)?.into_iter().map(|mount| format!("the mount {mount}")));
+    left.extend(storage::loops(place).into_iter().map(|name| format!("the loop device {name}")));
     let groups = cgroups::left(place)?;
     left.extend(groups.iter().map(|group| format!("the control group {}", group.display())));
     if place.folder.exists() {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
 use super::place::{NODE, Place};
-use super::{down, packages, processes, up};
+use super::{down, packages, processes, variant};
 
 pub(super) fn run(place: &Place) -> Result<()> {
     packages::root()?;
@@ -18,8 +18,8 @@ pub(super) fn run(place: &Place) -> Result<()> {
         }
         return Ok(());
     };
-    match up::variant(place) {
-        Some(network) => println!("cluster {} is up, with the network {network}", place.name),
+    match variant::kept(place) {
+        Some(variant) => println!("cluster {} is up: {variant}", place.name),
         None => println!("cluster {} is on its way up, or was stopped on it", place.name),
     }
     let inside = namespaces.processes()?;

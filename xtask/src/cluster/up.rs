@@ -1,6 +1,5 @@
 //! `cargo xtask cluster up`: from nothing to a node that is Ready.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,13 +12,12 @@ use super::namespace::Namespaces;
 use super::network::{self, Network};
 use super::place::{NODE, Place};
 use super::processes::{self, Process, start};
+use super::storage::{self, Storage};
+use super::variant::{self, Variant};
 use super::{cgroups, control_plane, down, images, keys, lock, node, packages, wait};
 
 /// How long one part of the start may take on a busy machine of two cores.
 const LIMIT: Duration = Duration::from_mins(2);
-
-/// Says which network a cluster has, and by being there that it was brought up.
-const VARIANT: &str = "network.name";
 
 /// What was done and how long each part took.
 pub(super) struct Stages {
@@ -27,16 +25,16 @@ pub(super) struct Stages {
     begun: Instant,
 }
 
-pub(super) async fn run(shell: &mut Shell, place: &Place, network: Network) -> Result<()> {
+pub(super) async fn run(shell: &mut Shell, place: &Place, variant: Variant) -> Result<()> {
     let _lock = lock::take(shell, &place.lock(), "changes this cluster").await?;
-    if is_up(place, network)? {
+    if is_up(place, variant)? {
         println!("cluster {} runs already; nothing was changed", place.name);
         say_how(place);
         return Ok(());
     }
-    packages::ensure(shell, network).await?;
-    let programs = Programs::obtain(shell, &network.modules()).await?;
-    let stages = start_clean(shell, place, network, &programs).await?;
+    packages::ensure(shell, variant.network).await?;
+    let programs = Programs::obtain(shell, &variant.modules()).await?;
+    let stages = start_clean(shell, place, variant, &programs).await?;
     println!("cluster {} is up: {}", place.name, stages.told());
     say_how(place);
     Ok(())
@@ -47,7 +45,7 @@ pub(super) async fn run(shell: &mut Shell, place: &Place, network: Network) -> R
 pub(super) async fn start_clean(
     shell: &mut Shell,
     place: &Place,
-    network: Network,
+    variant: Variant,
     programs: &Programs,
 ) -> Result<Stages> {
     if down::is_there(place)? {
@@ -55,7 +53,7 @@ pub(super) async fn start_clean(
         down::remove(place).await?;
     }
     let outcome = tokio::select! {
-        outcome = bring_up(place, network, programs) => outcome,
+        outcome = bring_up(place, variant, programs) => outcome,
         signal = shell.signals.wait_for_signal() => {
             Err(anyhow::anyhow!("stopped by a signal ({signal:?})"))
         }
@@ -69,12 +67,12 @@ pub(super) async fn start_clean(
 }
 
 /// Whether the cluster runs, in the wanted variant and with all its programs.
-fn is_up(place: &Place, network: Network) -> Result<bool> {
+fn is_up(place: &Place, wanted: Variant) -> Result<bool> {
     let Some(namespaces) = Namespaces::find(place)? else { return Ok(false) };
-    let Some(variant) = variant(place) else { return Ok(false) };
-    if variant != network.name() {
+    let Some(variant) = variant::kept(place) else { return Ok(false) };
+    if variant != wanted.told() {
         bail!(
-            "cluster {} runs with the network {variant}; take it down first, or choose another name",
+            "cluster {} runs with {variant}; take it down first, or choose another name",
             place.name
         );
     }
@@ -82,14 +80,9 @@ fn is_up(place: &Place, network: Network) -> Result<bool> {
     Ok(true)
 }
 
-/// The network of a cluster that was brought up.
-pub(super) fn variant(place: &Place) -> Option<String> {
-    fs::read_to_string(place.at(VARIANT)).ok()
-}
-
-async fn bring_up(place: &Place, network: Network, programs: &Programs) -> Result<Stages> {
+async fn bring_up(place: &Place, variant: Variant, programs: &Programs) -> Result<Stages> {
     let mut stages = Stages { done: Vec::new(), begun: Instant::now() };
-    prepare(place, network, programs)?;
+    prepare(place, variant.network, programs)?;
     stages.done("keys, images, configuration");
     let namespaces = Namespaces::create(place).await?;
     let kubectl = Kubectl::install(place, &namespaces, &programs.path("kubectl")?)?;
@@ -111,14 +104,18 @@ async fn bring_up(place: &Place, network: Network, programs: &Programs) -> Resul
         node::proxy(place, programs)?,
     ])?;
     kubectl.apply(&[node::runtime_class()])?;
-    match network {
+    match variant.network {
         Network::Cilium => launch.enforce().await?,
         Network::None => {}
     }
     stages.done("controllers, kubelet, network");
     launch.until("the node", || is_ready(&kubectl)).await?;
     stages.done("node Ready");
-    place.write(VARIANT, network.name())?;
+    match variant.storage {
+        Storage::Standard => launch.provide()?,
+        Storage::None => {}
+    }
+    variant.keep(place)?;
     Ok(stages)
 }
 
@@ -164,6 +161,12 @@ impl Launch<'_> {
         self.until("the node's registration", is_known).await?;
         self.start_all([network::cilium(self.place, self.programs, &search_path())?])?;
         self.until("the policy enforcer", || network::is_ready(self.place).unwrap_or(false)).await
+    }
+
+    /// Starts what makes volumes.
+    fn provide(&self) -> Result<()> {
+        self.kubectl.apply(&[storage::class()])?;
+        self.start_all([storage::process(self.place, self.programs)?])
     }
 
     /// Waits, but not for something that has ended.

@@ -114,7 +114,7 @@ async fn ready(kubectl: &Kubectl, name: &str, kind: Kind) -> Result<String> {
     Ok(format!("{:.2} s", begun.elapsed().as_secs_f64()))
 }
 
-fn inside(kubectl: &Kubectl, pod: &str, command: &[&str]) -> Result<String> {
+pub(super) fn inside(kubectl: &Kubectl, pod: &str, command: &[&str]) -> Result<String> {
     let exec = ["exec", "-n", NAMESPACE, pod, "--"];
     kubectl.call(&[&exec[..], command].concat())
 }

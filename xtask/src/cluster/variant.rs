@@ -1,0 +1,49 @@
+//! What a cluster has and what it lacks: chosen when it is brought up, and kept with it.
+
+use std::fs;
+
+use anyhow::Result;
+use clap::Args as Arguments;
+
+use super::network::Network;
+use super::pins::{self, Module};
+use super::place::Place;
+use super::storage::Storage;
+
+/// Says what a cluster is, and by being there that it was brought up.
+const FILE: &str = "variant";
+
+#[derive(Arguments, Clone, Copy)]
+pub(super) struct Variant {
+    /// What connects the Pods
+    #[arg(long, value_enum, default_value_t = Network::Cilium)]
+    pub(super) network: Network,
+    /// What makes volumes for claims
+    #[arg(long, value_enum, default_value_t = Storage::Standard)]
+    pub(super) storage: Storage,
+}
+
+impl Variant {
+    /// In words, without blanks at the ends: two variants are the same if their words are.
+    pub(super) fn told(self) -> String {
+        format!("network {}, storage {}", self.network.name(), self.storage.name())
+    }
+
+    /// What a cluster of this variant is made of.
+    pub(super) fn modules(self) -> Vec<&'static Module> {
+        let mut modules =
+            vec![&pins::ETCD, &pins::KUBERNETES, &pins::CONTAINERD, &pins::RUNC, &pins::GVISOR];
+        modules.push(&pins::CNI);
+        modules.extend(self.network.modules());
+        modules
+    }
+
+    pub(super) fn keep(self, place: &Place) -> Result<()> {
+        place.write(FILE, self.told()).map(drop)
+    }
+}
+
+/// The words of a cluster that was brought up.
+pub(super) fn kept(place: &Place) -> Option<String> {
+    fs::read_to_string(place.at(FILE)).ok()
+}
