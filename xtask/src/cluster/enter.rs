@@ -1,5 +1,6 @@
-//! Running programs of the machine against a cluster: in its network, with its kubeconfig. They see
-//! the machine's files and processes, and stand where they were called.
+//! Running programs of the machine against a cluster: in its network, with its kubeconfig, and with
+//! the names that Pods know. Else they see the machine's files and processes, and stand where they
+//! were called.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,10 +11,14 @@ use anyhow::{Context, Result};
 use crate::shell::Shell;
 
 use super::build::Programs;
+use super::dns;
 use super::namespace::Namespaces;
 use super::packages;
 use super::pins;
 use super::place::Place;
+
+/// Covers the file that says whom to ask for names, for the program alone.
+const WITH_NAMES: &str = r#"mount --bind "$1" /etc/resolv.conf && shift && exec "$@""#;
 
 /// `cargo xtask cluster enter`: any program.
 pub(super) fn run(place: &Place, words: &[String]) -> Result<()> {
@@ -37,7 +42,9 @@ fn become_it(place: &Place, program: &Path, args: &[String]) -> Result<()> {
     packages::root()?;
     let namespaces = Namespaces::running(place)?;
     let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/proc/{}/ns/net", namespaces.first)).arg("--");
+    command.arg(format!("--net=/proc/{}/ns/net", namespaces.first));
+    command.args(["unshare", "--mount", "--", "sh", "-c", WITH_NAMES, "sh"]);
+    command.arg(dns::resolver(place)?);
     command.arg(program).args(args).env("KUBECONFIG", place.at("kubeconfig"));
     // The usual caches know servers by address, and all clusters have the same one.
     command.env("KUBECACHEDIR", place.at("kubectl-cache"));

@@ -1,4 +1,5 @@
-//! The images of a cluster, made on the spot: an OCI archive around a static busybox.
+//! The images of a cluster, made on the spot: OCI archives around programs that need nothing beside
+//! themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::digest;
 use crate::shell::output_of;
 
+use super::build::Programs;
 use super::load;
 use super::place::Place;
 use super::tar::{Archive, Entry};
@@ -22,6 +24,10 @@ const PAUSE_COMMAND: [&str; 3] = ["/bin/sh", "-c", "sleep 2147483647 & wait"];
 pub(super) const BUSYBOX: &str = "localhost/busybox:1";
 const BUSYBOX_COMMAND: [&str; 2] = ["/bin/sleep", "2147483647"];
 
+/// Answers for names.
+pub(super) const COREDNS: &str = "localhost/coredns:1";
+const COREDNS_COMMAND: [&str; 3] = ["/bin/coredns", "-conf", "/etc/coredns/Corefile"];
+
 /// Nobody: no image of ours runs as root.
 const USER: &str = "65532";
 
@@ -29,13 +35,17 @@ const USER: &str = "65532";
 const FOLDER: &str = "images";
 
 /// Writes the archives.
-pub(super) fn create(place: &Place) -> Result<()> {
-    let busybox = busybox()?;
-    let layer = layer(&busybox)?;
-    for (file, name, command) in
-        [("pause", PAUSE, &PAUSE_COMMAND[..]), ("busybox", BUSYBOX, &BUSYBOX_COMMAND[..])]
-    {
-        place.write(&format!("{FOLDER}/{file}.tar"), image(name, &layer, command)?)?;
+pub(super) fn create(place: &Place, programs: &Programs) -> Result<()> {
+    let coredns = programs.path("coredns")?;
+    let coredns =
+        fs::read(&coredns).with_context(|| format!("cannot read {}", coredns.display()))?;
+    let (tools, coredns) = (tools(&busybox()?)?, alone("bin/coredns", &coredns)?);
+    for (file, name, layer, command) in [
+        ("pause", PAUSE, &tools, &PAUSE_COMMAND[..]),
+        ("busybox", BUSYBOX, &tools, &BUSYBOX_COMMAND[..]),
+        ("coredns", COREDNS, &coredns, &COREDNS_COMMAND[..]),
+    ] {
+        place.write(&format!("{FOLDER}/{file}.tar"), image(name, layer, command)?)?;
     }
     Ok(())
 }
@@ -61,7 +71,16 @@ fn busybox() -> Result<Vec<u8>> {
     Ok(program)
 }
 
-fn layer(busybox: &[u8]) -> Result<Vec<u8>> {
+/// A layer with one program that needs nothing beside itself.
+fn alone(path: &str, program: &[u8]) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    archive.add("bin", 0o755, Entry::Folder)?;
+    archive.add(path, 0o755, Entry::File(program))?;
+    Ok(archive.finish())
+}
+
+/// A layer with a shell and its tools.
+fn tools(busybox: &[u8]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "etc", "proc", "sys"] {
         archive.add(folder, 0o755, Entry::Folder)?;
@@ -78,21 +97,25 @@ fn layer(busybox: &[u8]) -> Result<Vec<u8>> {
 
 /// An archive of the OCI layout with one image of one layer.
 fn image(name: &str, layer: &[u8], command: &[&str]) -> Result<Vec<u8>> {
+    let layer = Blob::of("application/vnd.oci.image.layer.v1.tar", layer);
     let config = json!({
         "architecture": architecture(),
         "os": "linux",
         "config": {"Cmd": command, "Env": ["PATH=/bin"], "User": USER},
-        "rootfs": {"type": "layers", "diff_ids": [sum(layer)]},
+        "rootfs": {"type": "layers", "diff_ids": [layer.digest()]},
     })
     .to_string();
+    let config = Blob::of("application/vnd.oci.image.config.v1+json", config.as_bytes());
+    let kind = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({
         "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": part("application/vnd.oci.image.config.v1+json", config.as_bytes()),
-        "layers": [part("application/vnd.oci.image.layer.v1.tar", layer)],
+        "mediaType": kind,
+        "config": config.described(),
+        "layers": [layer.described()],
     })
     .to_string();
-    let mut entry = part("application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
+    let manifest = Blob::of(kind, manifest.as_bytes());
+    let mut entry = manifest.described();
     let tag = name.rsplit(':').next().unwrap_or_default();
     entry["annotations"] =
         json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": tag});
@@ -100,19 +123,32 @@ fn image(name: &str, layer: &[u8], command: &[&str]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     archive.add("oci-layout", 0o644, Entry::File(br#"{"imageLayoutVersion":"1.0.0"}"#))?;
     archive.add("index.json", 0o644, Entry::File(index.as_bytes()))?;
-    for blob in [layer, config.as_bytes(), manifest.as_bytes()] {
-        let path = format!("blobs/sha256/{}", digest::sha256(blob));
-        archive.add(&path, 0o644, Entry::File(blob))?;
+    for blob in [layer, config, manifest] {
+        let path = format!("blobs/sha256/{}", blob.sum);
+        archive.add(&path, 0o644, Entry::File(blob.content))?;
     }
     Ok(archive.finish())
 }
 
-fn part(kind: &str, content: &[u8]) -> Value {
-    json!({"mediaType": kind, "digest": sum(content), "size": content.len()})
+/// A part of an image, with its checksum: some are large, so it is taken once.
+struct Blob<'a> {
+    kind: &'static str,
+    content: &'a [u8],
+    sum: String,
 }
 
-fn sum(content: &[u8]) -> String {
-    format!("sha256:{}", digest::sha256(content))
+impl<'a> Blob<'a> {
+    fn of(kind: &'static str, content: &'a [u8]) -> Self {
+        Self { kind, content, sum: digest::sha256(content) }
+    }
+
+    fn digest(&self) -> String {
+        format!("sha256:{}", self.sum)
+    }
+
+    fn described(&self) -> Value {
+        json!({"mediaType": self.kind, "digest": self.digest(), "size": self.content.len()})
+    }
 }
 
 /// The machine's architecture as images name it.

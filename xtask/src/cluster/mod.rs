@@ -15,9 +15,11 @@
 mod build;
 mod cgroups;
 mod control_plane;
+mod dns;
 mod down;
 mod enter;
 mod images;
+mod internet;
 mod keys;
 mod kubectl;
 mod load;

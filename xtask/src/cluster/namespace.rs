@@ -83,7 +83,7 @@ impl Namespaces {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Result<()> {
+    pub(super) fn run(&self, words: &[&str]) -> Result<()> {
         output_of(self.enter(words[0]).args(&words[1..])).map(drop)
     }
 

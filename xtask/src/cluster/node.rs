@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::build::Programs;
 use super::images::PAUSE;
 use super::network;
-use super::place::{NODE, NODE_ADDRESS, PODS, Place};
+use super::place::{DNS_SERVICE, DOMAIN, NODE, NODE_ADDRESS, PODS, Place};
 use super::processes::Process;
 
 /// The name under which Pods ask for gVisor.
@@ -141,8 +141,8 @@ fn kubelet_configuration(place: &Place) -> Value {
         "tlsPrivateKeyFile": key("kubelet.key"),
         "containerRuntimeEndpoint":
             format!("unix://{}", place.text("containerd/containerd.sock")),
-        "clusterDNS": [NODE_ADDRESS],
-        "clusterDomain": "cluster.local",
+        "clusterDNS": [DNS_SERVICE],
+        "clusterDomain": DOMAIN,
         // The machine's resolver is not the Pods' business.
         "resolvConf": "",
         "podLogsDir": place.text("log/pods"),

@@ -8,7 +8,7 @@ use crate::shell::Shell;
 use super::network::Network;
 
 /// Building and running a node.
-const NODE: [Program; 10] = [
+const NODE: [Program; 12] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
     Program { name: "pkg-config", probe: &["pkg-config", "--version"], packages: &["pkg-config"] },
     Program {
@@ -26,6 +26,8 @@ const NODE: [Program; 10] = [
         packages: &["util-linux", "mount"],
     },
     Program { name: "mkfs.ext4", probe: &["mkfs.ext4", "-V"], packages: &["e2fsprogs"] },
+    Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
+    Program { name: "python3", probe: &["python3", "--version"], packages: &["python3"] },
     Program { name: "busybox", probe: &["busybox", "true"], packages: &["busybox-static"] },
 ];
 

@@ -147,12 +147,16 @@ pub(super) const CILIUM: Module = Module {
     ..PLAIN
 };
 
+/// Answers for the names of Services, and for those that tests invent.
+pub(super) const COREDNS: Module =
+    Module { name: "coredns", programs: &[("coredns", "github.com/coredns/coredns")], ..PLAIN };
+
 /// Installs charts; no part of a node.
 pub(super) const HELM: Module =
     Module { name: "helm", programs: &[("helm", "helm.sh/helm/v4/cmd/helm")], ..PLAIN };
 
-pub(super) const ALL: [&Module; 8] =
-    [&ETCD, &KUBERNETES, &CONTAINERD, &RUNC, &GVISOR, &CNI, &CILIUM, &HELM];
+pub(super) const ALL: [&Module; 9] =
+    [&ETCD, &KUBERNETES, &CONTAINERD, &RUNC, &GVISOR, &CNI, &CILIUM, &COREDNS, &HELM];
 
 #[cfg(test)]
 mod tests {

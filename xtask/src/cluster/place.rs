@@ -22,6 +22,10 @@ pub(super) const NODE_PODS: &str = "10.244.0.0/24";
 pub(super) const SERVICES: &str = "10.96.0.0/16";
 /// The first address of [`SERVICES`].
 pub(super) const API_SERVICE: &str = "10.96.0.1";
+/// Where Pods ask for names.
+pub(super) const DNS_SERVICE: &str = "10.96.0.10";
+/// What the names of Services end with.
+pub(super) const DOMAIN: &str = "cluster.local";
 
 /// A path of a Unix socket is cut at 108 bytes; the longest of ours adds this much to the folder.
 const LONGEST_SOCKET: usize = 48;

@@ -11,7 +11,7 @@ use super::namespace::{Inside, Namespaces, tag};
 use super::place::Place;
 
 /// The names of all that a node may run, in the order of their start.
-pub(super) const ALL: [&str; 9] = [
+pub(super) const ALL: [&str; 13] = [
     "etcd",
     "kube-apiserver",
     "containerd",
@@ -21,6 +21,10 @@ pub(super) const ALL: [&str; 9] = [
     "kube-proxy",
     "cilium-agent",
     "storage",
+    "internet-dns",
+    "internet-canary",
+    "internet-git",
+    "internet-index",
 ];
 
 /// Lines of a log that are worth showing when its program ended.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell::{Shell, output_of};
 
 use super::build::Programs;
+use super::internet::{self, Internet};
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
 use super::network::{self, Network};
@@ -14,7 +15,7 @@ use super::place::{NODE, Place};
 use super::processes::{self, Process, start};
 use super::storage::{self, Storage};
 use super::variant::{self, Variant};
-use super::{cgroups, control_plane, down, images, keys, lock, node, packages, wait};
+use super::{cgroups, control_plane, dns, down, images, keys, lock, node, packages, wait};
 
 /// How long one part of the start may take on a busy machine of two cores.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -82,12 +83,16 @@ fn is_up(place: &Place, wanted: Variant) -> Result<bool> {
 
 async fn bring_up(place: &Place, variant: Variant, programs: &Programs) -> Result<Stages> {
     let mut stages = Stages { done: Vec::new(), begun: Instant::now() };
-    prepare(place, variant.network, programs)?;
+    prepare(place, variant, programs)?;
     stages.done("keys, images, configuration");
     let namespaces = Namespaces::create(place).await?;
     let kubectl = Kubectl::install(place, &namespaces, &programs.path("kubectl")?)?;
-    stages.done("namespaces");
     let launch = Launch { place, namespaces: &namespaces, programs, kubectl: &kubectl };
+    match variant.internet {
+        Internet::Beside => launch.open_internet()?,
+        Internet::None => {}
+    }
+    stages.done("namespaces");
     launch.start_all([
         control_plane::etcd(place, programs)?,
         control_plane::apiserver(place, programs)?,
@@ -103,7 +108,11 @@ async fn bring_up(place: &Place, variant: Variant, programs: &Programs) -> Resul
         node::kubelet(place, programs)?,
         node::proxy(place, programs)?,
     ])?;
-    kubectl.apply(&[node::runtime_class()])?;
+    kubectl.apply(&[vec![node::runtime_class()], dns::objects(variant.internet)].concat())?;
+    match variant.storage {
+        Storage::Standard => launch.provide()?,
+        Storage::None => {}
+    }
     match variant.network {
         Network::Cilium => launch.enforce().await?,
         Network::None => {}
@@ -111,22 +120,24 @@ async fn bring_up(place: &Place, variant: Variant, programs: &Programs) -> Resul
     stages.done("controllers, kubelet, network");
     launch.until("the node", || is_ready(&kubectl)).await?;
     stages.done("node Ready");
-    match variant.storage {
-        Storage::Standard => launch.provide()?,
-        Storage::None => {}
-    }
+    launch.until("the names of Services", || dns::is_ready(&kubectl)).await?;
+    stages.done("names");
     variant.keep(place)?;
     Ok(stages)
 }
 
 /// Writes everything that can be written before anything runs.
-fn prepare(place: &Place, network: Network, programs: &Programs) -> Result<()> {
+fn prepare(place: &Place, variant: Variant, programs: &Programs) -> Result<()> {
     keys::create(place)?;
     keys::publish(place)?;
     control_plane::write_audit_policy(place)?;
     node::write_configuration(place)?;
-    network.prepare(place, programs)?;
-    images::create(place)?;
+    variant.network.prepare(place, programs)?;
+    match variant.internet {
+        Internet::Beside => internet::prepare(place)?,
+        Internet::None => {}
+    }
+    images::create(place, programs)?;
     cgroups::create(place)
 }
 
@@ -161,6 +172,11 @@ impl Launch<'_> {
         self.until("the node's registration", is_known).await?;
         self.start_all([network::cilium(self.place, self.programs, &search_path())?])?;
         self.until("the policy enforcer", || network::is_ready(self.place).unwrap_or(false)).await
+    }
+
+    fn open_internet(&self) -> Result<()> {
+        internet::connect(self.namespaces)?;
+        self.start_all(internet::servers(self.place, self.programs)?)
     }
 
     /// Starts what makes volumes.

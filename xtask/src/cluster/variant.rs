@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::Result;
 use clap::Args as Arguments;
 
+use super::internet::Internet;
 use super::network::Network;
 use super::pins::{self, Module};
 use super::place::Place;
@@ -21,19 +22,24 @@ pub(super) struct Variant {
     /// What makes volumes for claims
     #[arg(long, value_enum, default_value_t = Storage::Standard)]
     pub(super) storage: Storage,
+    /// What plays the internet
+    #[arg(long, value_enum, default_value_t = Internet::Beside)]
+    pub(super) internet: Internet,
 }
 
 impl Variant {
     /// In words, without blanks at the ends: two variants are the same if their words are.
     pub(super) fn told(self) -> String {
-        format!("network {}, storage {}", self.network.name(), self.storage.name())
+        let Self { network, storage, internet } = self;
+        let (network, storage, internet) = (network.name(), storage.name(), internet.name());
+        format!("network {network}, storage {storage}, internet {internet}")
     }
 
     /// What a cluster of this variant is made of.
     pub(super) fn modules(self) -> Vec<&'static Module> {
         let mut modules =
             vec![&pins::ETCD, &pins::KUBERNETES, &pins::CONTAINERD, &pins::RUNC, &pins::GVISOR];
-        modules.push(&pins::CNI);
+        modules.extend([&pins::CNI, &pins::COREDNS]);
         modules.extend(self.network.modules());
         modules
     }

@@ -5,6 +5,7 @@
 
 mod cells;
 mod machine;
+mod outside;
 mod pods;
 mod report;
 mod volumes;
@@ -17,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::shell::Shell;
 use crate::workspace::cache;
 
+use super::internet::Internet;
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
 use super::network::Network;
@@ -27,8 +29,10 @@ use super::{cgroups, down, lock, processes, status, up};
 
 use report::Report;
 
-const ENFORCED: Variant = Variant { network: Network::Cilium, storage: Storage::Standard };
-const PLAIN: Variant = Variant { network: Network::None, storage: Storage::None };
+const ENFORCED: Variant =
+    Variant { network: Network::Cilium, storage: Storage::Standard, internet: Internet::Beside };
+const PLAIN: Variant =
+    Variant { network: Network::None, storage: Storage::None, internet: Internet::None };
 
 pub(super) async fn run(shell: &mut Shell) -> Result<()> {
     let (enforced, plain) = (Place::new("test-cilium")?, Place::new("test-plain")?);
@@ -63,6 +67,7 @@ async fn check(
     let kubectl = Kubectl::of(enforced);
     pods::check(report, &kubectl).await;
     volumes::check(report, &kubectl, enforced).await;
+    outside::check(report, &kubectl, enforced).await;
     report.note("without a class there is no storage", volumes::absent(&Kubectl::of(plain)));
     report.note("the audit log tells who made what", audited(enforced));
     report.note("policies are enforced", cells::enforced(&kubectl).await);
@@ -73,6 +78,8 @@ async fn check(
     status::run(enforced)?;
     report.note("an ended program is named", ended(shell, plain).await);
     report.note("`up` cleans up after a crash", crashed(shell, plain).await);
+    report
+        .note("without an internet only Services have names", outside::absent(&Kubectl::of(plain)));
     Ok(())
 }
 
