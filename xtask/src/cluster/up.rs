@@ -206,10 +206,10 @@ fn search_path() -> String {
 }
 
 fn say_how(place: &Place) {
-    println!("  kubectl:    {}", place.text("kubectl"));
-    println!("  kubeconfig: {} (for programs inside its network)", place.text("kubeconfig"));
-    println!("  logs:       {}", place.text("log"));
-    println!("  remove it:  cargo xtask cluster down --name {}", place.name);
+    let Place { name, folder } = place;
+    println!("  use it:     cargo xtask cluster kubectl --name {name} -- get pods -A");
+    println!("  remove it:  cargo xtask cluster down --name {name}");
+    println!("  its folder: {} (log, kubeconfig, internet)", folder.display());
 }
 
 impl Stages {
