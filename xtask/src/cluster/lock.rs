@@ -12,7 +12,7 @@ use crate::shell::Shell;
 const EVERY: Duration = Duration::from_millis(300);
 
 /// Waits until the file is ours. The lock goes with the returned value, and with its process.
-pub(super) async fn take(shell: &mut Shell, file: &Path, held_for: &str) -> Result<File> {
+pub(crate) async fn take(shell: &mut Shell, file: &Path, held_for: &str) -> Result<File> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).with_context(|| {
             format!("cannot make {}; set FAMULUS_CACHE to another folder", folder.display())

@@ -23,7 +23,7 @@ mod internet;
 mod keys;
 mod kubectl;
 mod load;
-mod lock;
+pub(crate) mod lock;
 mod namespace;
 mod network;
 mod node;
