@@ -70,12 +70,8 @@ impl Archive {
 /// Names every image that came out differently.
 pub(super) fn compare(first: &[Archive], second: &[Archive]) -> Result<()> {
     let differs = |(one, other): &(&Archive, &Archive)| one.digest != other.digest;
-    let names: Vec<&str> = first
-        .iter()
-        .zip(second)
-        .filter(differs)
-        .map(|(one, _)| one.image)
-        .collect();
+    let names: Vec<&str> =
+        first.iter().zip(second).filter(differs).map(|(one, _)| one.image).collect();
     if names.is_empty() {
         return Ok(());
     }

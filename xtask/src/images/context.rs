@@ -55,8 +55,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         } else if path.is_dir() {
             copy(&path, &copy_of)?;
         } else {
-            fs::copy(&path, &copy_of)
-                .with_context(|| format!("cannot copy {}", path.display()))?;
+            fs::copy(&path, &copy_of).with_context(|| format!("cannot copy {}", path.display()))?;
         }
     }
     Ok(())

@@ -49,8 +49,15 @@ impl Storage {
 
     pub(super) fn has(&self, image: &str) -> bool {
         let mut command = self.buildah();
-        output_of(command.args(["inspect", "--type", "image", "--format", "{{.FromImageID}}", image]))
-            .is_ok()
+        output_of(command.args([
+            "inspect",
+            "--type",
+            "image",
+            "--format",
+            "{{.FromImageID}}",
+            image,
+        ]))
+        .is_ok()
     }
 
     /// Lets go of layers that no named image is built on.
