@@ -16,20 +16,22 @@ const SHOWN: usize = 30;
 
 /// Builds `image` from `context` and returns its id.
 pub(super) fn build(storage: &Storage, image: &Image, context: &Path) -> Result<String> {
-    let log = context.with_extension("log");
+    let (log, id) = (context.with_extension("log"), context.with_extension("id"));
     fs::remove_file(&log).ok();
     let mut command = storage.buildah();
     command
         .args(["build", "--layers", "--pull=never", "--format=oci", "--identity-label=false"])
         .args(["--quiet", "--timestamp", base::DATE, "--tag", &image.reference(), "--logfile"])
         .arg(&log)
+        .arg("--iidfile")
+        .arg(&id)
         .args(image.arguments())
         .arg(context);
-    let id = output_of(&mut command).with_context(|| {
+    output_of(&mut command).with_context(|| {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let end = lines[lines.len().saturating_sub(SHOWN)..].join("\n");
         format!("cannot build the image {}; {} ends with:\n{end}", image.name, log.display())
     })?;
-    Ok(String::from_utf8(id)?.trim().to_owned())
+    Ok(fs::read_to_string(&id)?.trim().to_owned())
 }

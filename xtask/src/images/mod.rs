@@ -20,10 +20,11 @@ mod catalogue;
 mod context;
 mod fetched;
 mod glibc;
+mod proof;
 mod rust;
 mod storage;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -55,12 +56,15 @@ pub(crate) struct Args {
     /// Build twice from nothing, and fail unless the digests are the same
     #[arg(long)]
     twice: bool,
+    /// Run the proof of each image inside of it
+    #[arg(long)]
+    prove: bool,
     /// Only lay out target/images/NAME for `docker build`
-    #[arg(long, conflicts_with_all = ["fresh", "twice", "out"])]
+    #[arg(long, conflicts_with_all = ["fresh", "twice", "prove", "out"])]
     contexts: bool,
 }
 
-const BUILDING: [Program; 3] = [
+const BUILDING: [Program; 4] = [
     Program {
         name: "mmdebstrap",
         probe: &["mmdebstrap", "--version"],
@@ -68,6 +72,7 @@ const BUILDING: [Program; 3] = [
     },
     Program { name: "buildah", probe: &["buildah", "--version"], packages: &["buildah"] },
     Program { name: "strip", probe: &["strip", "--version"], packages: &["binutils"] },
+    Program { name: "ip", probe: &["ip", "-V"], packages: &["iproute2"] },
 ];
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
@@ -95,6 +100,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         storage.remove()?;
     }
     let first = pass(shell, &storage, args.profile, &images, &out).await?;
+    if args.prove {
+        for image in &images {
+            proof::run(shell, &storage, image).await?;
+        }
+    }
     if args.twice {
         let again = Storage::open(&folder, "again")?;
         again.remove()?;
@@ -113,7 +123,7 @@ async fn pass(
     storage: &Storage,
     profile: Profile,
     images: &[&Image],
-    out: &std::path::Path,
+    out: &Path,
 ) -> Result<Vec<Archive>> {
     base::ensure(shell, storage).await?;
     let mut archives = Vec::new();
