@@ -81,3 +81,23 @@ pub(super) fn compare(first: &[Archive], second: &[Archive]) -> Result<()> {
         names.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_out_differently_is_named() {
+        let archive = |image, digest: &str| Archive {
+            image,
+            file: PathBuf::new(),
+            digest: digest.to_owned(),
+            bytes: 0,
+        };
+        let first = [archive("app", "sha256:a"), archive("postgres", "sha256:b")];
+        assert!(compare(&first, &first).is_ok());
+        let second = [archive("app", "sha256:a"), archive("postgres", "sha256:c")];
+        let error = compare(&first, &second).unwrap_err().to_string();
+        assert!(error.starts_with("two builds differ: postgres;"), "{error}");
+    }
+}

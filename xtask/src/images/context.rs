@@ -21,7 +21,7 @@ pub(super) async fn lay_out(shell: &mut Shell, image: &Image, profile: Profile) 
         fs::remove_dir_all(&folder)?;
     }
     copy(&root().join("images").join(image.folder), &folder)?;
-    fs::copy(root().join("LICENSE"), folder.join("LICENSE"))?;
+    copy(&root().join("LICENSE"), &folder.join("LICENSE"))?;
     for fetched in image.fetched {
         let (name, tree) = match fetched {
             Fetched::Uv => ("uv", fetched::uv(shell).await?),
@@ -44,19 +44,51 @@ fn take(program: &Program, profile: Profile, to: &Path) -> Result<()> {
     Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a file or a folder. Nothing but content and whether it is a program is taken along: an
+/// image does not depend on who checked the tree out.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let path = entry?.path();
-        let copy_of = to.join(path.file_name().unwrap_or_default());
-        if path.is_symlink() {
-            symlink(fs::read_link(&path)?, copy_of)?;
-        } else if path.is_dir() {
-            copy(&path, &copy_of)?;
-        } else {
-            fs::copy(&path, &copy_of).with_context(|| format!("cannot copy {}", path.display()))?;
-        }
+    let about = || format!("cannot copy {} to {}", from.display(), to.display());
+    let kind = from.symlink_metadata().with_context(about)?;
+    if kind.is_symlink() {
+        return symlink(fs::read_link(from)?, to).with_context(about);
     }
-    Ok(())
+    if kind.is_dir() {
+        fs::create_dir_all(to).with_context(about)?;
+        for entry in fs::read_dir(from).with_context(about)? {
+            let entry = entry?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    } else {
+        fs::copy(from, to).with_context(about)?;
+    }
+    let program = kind.is_dir() || kind.permissions().mode() & 0o100 != 0;
+    Ok(fs::set_permissions(to, fs::Permissions::from_mode(if program { 0o755 } else { 0o644 }))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_does_not_depend_on_who_checked_the_tree_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir_all(from.join("bin")).unwrap();
+        for (name, mode) in [("bin/run", 0o775), ("text", 0o664), ("secret", 0o600)] {
+            fs::write(from.join(name), name).unwrap();
+            fs::set_permissions(from.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        symlink("bin/run", from.join("link")).unwrap();
+        copy(&from, &to).unwrap();
+        let check = |name: &str, mode: u32| {
+            let metadata = fs::symlink_metadata(to.join(name)).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, mode, "{name}");
+        };
+        check("bin", 0o755);
+        check("bin/run", 0o755);
+        check("text", 0o644);
+        check("secret", 0o644);
+        assert_eq!(fs::read_link(to.join("link")).unwrap(), Path::new("bin/run"));
+        assert_eq!(fs::read(to.join("text")).unwrap(), b"text");
+    }
 }
