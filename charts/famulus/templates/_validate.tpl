@@ -1,8 +1,11 @@
 {{- /* What the schema cannot say. Each message names the value, the cause and the remedy. */}}
 
 {{- define "famulus.validate" -}}
-{{- if not (regexMatch "^[a-z][a-z0-9-]{0,34}[a-z0-9]$" .Release.Name) }}
-{{- fail (printf "the release's name %q is part of names of Services: choose one of 2 to 36 lowercase letters, digits and hyphens that begins with a letter" .Release.Name) }}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]{0,34}[a-z0-9])?$" .Release.Name) }}
+{{- fail (printf "the release's name %q is part of names of Services: choose one of at most 36 lowercase letters, digits and hyphens that begins with a letter" .Release.Name) }}
+{{- end }}
+{{- if hasPrefix "famulus-operator" .Release.Name }}
+{{- fail (printf "the release's name %q makes Services whose variables look like settings of the operator: choose one that does not begin with famulus-operator" .Release.Name) }}
 {{- end }}
 {{- if eq (include "famulus.sandbox" .) .Release.Namespace }}
 {{- fail (printf "sandbox.namespace is %q, the release's own: plugins need a namespace of their own; leave it empty or name another" .Release.Namespace) }}

@@ -9,7 +9,9 @@ pub mod retire;
 
 /// A variable of the environment that a Job was not given, or not in a form that can be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the environment variable {name} is {what}; the chart sets it, so run this as its Job does")]
+#[error(
+    "the environment variable {name} is {what}; the chart sets it, so run this as its Job does"
+)]
 pub struct Missing {
     name: &'static str,
     what: String,

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use famulus_crds::Plugin;
+use famulus_crds::plugin::Plugin;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -70,7 +70,8 @@ pub async fn run(
         "app.kubernetes.io/name=famulus,app.kubernetes.io/instance={release},\
          app.kubernetes.io/component=operator"
     );
-    let made = format!("app.kubernetes.io/managed-by=famulus-operator,famulus.dev/release={release}");
+    let made =
+        format!("app.kubernetes.io/managed-by=famulus-operator,famulus.dev/release={release}");
 
     stop_operator(&client, &system, format!("{release}-operator")).await?;
     gone(&client, &system, &operators, OPERATOR_ENDS).await?;

@@ -25,11 +25,12 @@
     {{- end }}
 {{- end }}
 
-{{- /* The port of the model's address, unless a rule opens it anyway. */}}
-{{- define "famulus.modelPort" -}}
-{{- with .Values.app.model.baseUrl }}
+{{- /* To the port of each address that is given, wherever it leads. */}}
+{{- define "famulus.toUrls" -}}
+{{- range compact . }}
 {{- $url := urlParse . }}
-{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- $default := ternary "443" "80" (eq $url.scheme "https") }}
+- ports: [{ protocol: TCP, port: {{ regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default $default }} }]
 {{- end }}
 {{- end }}
 

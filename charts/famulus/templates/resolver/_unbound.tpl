@@ -1,6 +1,7 @@
 {{- /*
 Public names only: the cluster's domain is refused, and an answer with an address that plugins may not reach
-is dropped, so that no public name can stand for a private host.
+is dropped, so that no public name can stand for a private host. A private host that builds may reach is
+known by the name that the values give it.
 */}}
 {{- define "famulus.unbound" -}}
 {{- $resolver := .Values.resolver -}}
@@ -32,6 +33,11 @@ server:
   local-zone: {{ printf "%s." (trimSuffix "." $resolver.clusterDomain) | quote }} always_refuse
   {{- range concat .Values.network.deniedRanges .Values.network.clusterRanges | uniq }}
   private-address: {{ . }}
+  {{- end }}
+  {{- range .Values.network.buildHosts }}
+  {{- if and (hasSuffix "/32" .cidr) (not (regexMatch "^[0-9.]+$" .host)) }}
+  local-data: {{ printf "%s. IN A %s" (trimSuffix "." .host) (trimSuffix "/32" .cidr) | quote }}
+  {{- end }}
   {{- end }}
   # Answers with IPv6 addresses would help nobody: sandboxes have IPv4 alone.
   private-address: ::/0

@@ -12,7 +12,6 @@ annotations:
 {{- end }}
 
 {{- define "famulus.testPod" -}}
-serviceAccountName: {{ include "famulus.name" . }}-app
 # Tries again while something still starts.
 restartPolicy: OnFailure
 activeDeadlineSeconds: 240
