@@ -13,6 +13,9 @@
 {{- if lt (int .Values.plugins.uids.last) (int .Values.plugins.uids.first) }}
 {{- fail "plugins.uids.last is less than plugins.uids.first: write them the other way round" }}
 {{- end }}
+{{- if and (gt (int .Values.plugins.uids.last) 65535) (ne .Values.plugins.userNamespaces "Off") }}
+{{- fail "plugins.uids.last is more than 65535, and a user namespace has no more ids: choose a smaller range, or set plugins.userNamespaces to Off" }}
+{{- end }}
 {{- if and .Values.priorityClass.create .Values.priorityClass.name }}
 {{- fail "priorityClass.name names a class that exists, and priorityClass.create makes one: set one of them" }}
 {{- end }}

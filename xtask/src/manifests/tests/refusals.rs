@@ -43,7 +43,8 @@ fn a_value_of_the_wrong_form_is_refused() {
 fn values_that_contradict_each_other_are_refused_with_a_remedy() {
     let table = [
         ("sandbox.namespace=assistant", "leave it empty or name another"),
-        ("plugins.uids.first=300000", "write them the other way round"),
+        ("plugins.uids.first=65534", "write them the other way round"),
+        ("plugins.uids.last=65536", "choose a smaller range"),
         ("app.ingress.enabled=true", "name the host"),
         ("app.model.baseUrl=http://host/v1", "name the model"),
         ("priorityClass.create=true,priorityClass.name=x", "set one of them"),

@@ -48,7 +48,7 @@ fn the_operator_is_told_of_the_services_beside_it() {
         ("FAMULUS_OPERATOR_CALLBACK_HOST", "$(MY_HOME_CALLBACK_SERVICE_HOST)"),
         ("FAMULUS_OPERATOR_RESOLVER", "$(MY_HOME_RESOLVER_SERVICE_HOST)"),
         ("FAMULUS_OPERATOR_RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-slim"),
-        ("FAMULUS_OPERATOR_UID_RANGE", "200000-265535"),
+        ("FAMULUS_OPERATOR_UID_RANGE", "20000-65533"),
         ("FAMULUS_OPERATOR_ACCEPT_OPEN_NETWORK", "false"),
     ];
     for (name, value) in table {
