@@ -16,6 +16,7 @@ mod db;
 mod deny;
 mod digest;
 mod images;
+mod manifests;
 mod programs;
 mod scratch;
 mod shell;
@@ -58,6 +59,8 @@ enum Task {
     Deny(deny::Args),
     /// Regenerate the offline query data, or check that they are fresh
     Sqlx(sqlx::Args),
+    /// Render what is generated from the chart, or check that it is fresh
+    Manifests(manifests::Args),
     /// Measure, beside the floors and a peer, and write the table of docs/PERFORMANCE.md
     Bench(bench::Args),
     /// Start, remove or check a real Kubernetes of one node for tests
@@ -91,6 +94,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Task::Tidy => tidy::run()?,
             Task::Deny(args) => deny::run(&mut shell, args).await?,
             Task::Sqlx(args) => sqlx::run(&mut shell, args).await?,
+            Task::Manifests(args) => manifests::run(&args)?,
             Task::Bench(args) => bench::run(&mut shell, args).await?,
             Task::Images(args) => images::run(&mut shell, args).await?,
             Task::Cluster(args) => cluster::run(&mut shell, args).await?,

@@ -1,0 +1,230 @@
+//! The locks around the sandbox: policies that are there before any Pod, and who may make Pods.
+
+use serde_json::{Value, json};
+
+use super::{CASES, kind, list, namespace, objects, one, release, text};
+
+/// What `Internet` never means. The issue of each range is in RFC 6890 and its registry.
+const DENIED: [&str; 14] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+];
+
+fn policy<'a>(objects: &'a [Value], place: &str, name: &str) -> &'a Value {
+    let found: Vec<&Value> = objects
+        .iter()
+        .filter(|object| kind(object) == "NetworkPolicy" && namespace(object) == place)
+        .filter(|object| super::name(object) == name)
+        .collect();
+    assert_eq!(found.len(), 1, "{place} {name}");
+    &found[0]["spec"]
+}
+
+#[test]
+fn nothing_goes_in_or_out_by_default() {
+    let objects = objects(&CASES[0]);
+    let sandbox = policy(&objects, "assistant-sandbox", "home-default-deny");
+    assert_eq!(*sandbox, json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}));
+    let system = policy(&objects, "assistant", "home-default-deny");
+    assert_eq!(system["policyTypes"], json!(["Ingress", "Egress"]));
+    assert!(system.get("ingress").is_none() && system.get("egress").is_none());
+    let ours = json!({"app.kubernetes.io/name": "famulus", "app.kubernetes.io/instance": "home"});
+    assert_eq!(system["podSelector"]["matchLabels"], ours);
+    for object in &objects {
+        if let "Deployment" | "StatefulSet" | "Job" = kind(object) {
+            for (label, value) in ours.as_object().unwrap() {
+                let labels = &object["spec"]["template"]["metadata"]["labels"];
+                assert_eq!(labels[label], *value, "{}", super::name(object));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_sandbox_is_left_for_the_internet_the_resolver_and_the_callback_alone() {
+    let objects = objects(&CASES[0]);
+    let leaving: Vec<&str> = objects
+        .iter()
+        .filter(|object| kind(object) == "NetworkPolicy")
+        .filter(|object| namespace(object) == "assistant-sandbox")
+        .filter(|object| object["spec"].get("egress").is_some())
+        .map(super::name)
+        .collect();
+    assert_eq!(leaving, ["home-callback", "home-internet"]);
+
+    let internet = policy(&objects, "assistant-sandbox", "home-internet");
+    assert_eq!(internet["podSelector"], json!({"matchLabels": {"famulus.dev/egress": "internet"}}));
+    let [public, resolver] = list(internet, "/egress") else { panic!("{internet}") };
+    assert_eq!(*public, json!({"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": DENIED}}]}));
+    assert_eq!(list(resolver, "/to").len(), 1);
+    let peer = &resolver["to"][0];
+    assert_eq!(peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"], "resolver");
+    assert_eq!(
+        peer["namespaceSelector"]["matchLabels"],
+        json!({"kubernetes.io/metadata.name": "assistant"})
+    );
+
+    let callback = policy(&objects, "assistant-sandbox", "home-callback");
+    assert_eq!(
+        callback["podSelector"],
+        json!({"matchLabels": {"famulus.dev/callback": "allowed"}})
+    );
+    assert_eq!(list(callback, "/egress").len(), 1);
+    assert_eq!(callback["egress"][0]["ports"], json!([{"protocol": "TCP", "port": 3002}]));
+    let peer = &callback["egress"][0]["to"][0];
+    assert_eq!(peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"], "app");
+}
+
+/// Two conditions in one peer, for two peers would let in whoever meets either.
+#[test]
+fn the_callback_port_wants_the_namespace_and_the_label() {
+    for case in &CASES {
+        let objects = objects(case);
+        let app = policy(&objects, "assistant", "home-app");
+        let rules: Vec<&Value> = list(app, "/ingress")
+            .iter()
+            .filter(|rule| rule["ports"].to_string().contains("3002"))
+            .collect();
+        assert_eq!(rules.len(), 1, "{}", case.name);
+        assert_eq!(rules[0]["ports"], json!([{"protocol": "TCP", "port": 3002}]));
+        let sandbox = if case.name.contains("other names") { "cage" } else { "assistant-sandbox" };
+        assert_eq!(
+            rules[0]["from"],
+            json!([{
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": sandbox}},
+                "podSelector": {"matchLabels": {"famulus.dev/callback": "allowed"}},
+            }])
+        );
+    }
+}
+
+/// The canary proves something only while its own side is open to all.
+#[test]
+fn the_canary_is_open_to_all_and_no_sandbox_may_reach_it() {
+    for case in &CASES {
+        let objects = objects(case);
+        let app = policy(&objects, "assistant", "home-app");
+        let open = json!({"ports": [{"protocol": "TCP", "port": 3003}]});
+        assert!(list(app, "/ingress").contains(&open), "{}", case.name);
+        for object in objects.iter().filter(|object| namespace(object) != "assistant") {
+            if kind(object) == "NetworkPolicy" {
+                assert!(!object.to_string().contains("3003"), "{}", super::name(object));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_app_s_port_is_closed_to_the_sandbox() {
+    let objects = objects(&CASES[0]);
+    let app = policy(&objects, "assistant", "home-app");
+    let rule = &list(app, "/ingress")[0];
+    assert_eq!(rule["ports"], json!([{"protocol": "TCP", "port": 3000}]));
+    assert_eq!(
+        rule["from"][0]["namespaceSelector"]["matchExpressions"],
+        json!([{
+            "key": "kubernetes.io/metadata.name",
+            "operator": "NotIn",
+            "values": ["assistant-sandbox"],
+        }])
+    );
+}
+
+#[test]
+fn values_add_ranges_hosts_and_servers() {
+    let objects = objects(&CASES[5]);
+    let internet = policy(&objects, "assistant-sandbox", "home-internet");
+    let except = list(internet, "/egress/0/to/0/ipBlock/except");
+    assert!(except.contains(&json!("203.0.113.9/32")));
+    let build = policy(&objects, "assistant-sandbox", "home-build");
+    assert_eq!(build["podSelector"], json!({"matchLabels": {"famulus.dev/part": "build"}}));
+    assert_eq!(
+        build["egress"],
+        json!([{
+            "ports": [{"protocol": "TCP", "port": 443}],
+            "to": [{"ipBlock": {"cidr": "192.168.1.20/32"}}],
+        }])
+    );
+    let resolver = policy(&objects, "assistant", "home-resolver");
+    let servers: Vec<(&Value, &Value)> = list(resolver, "/egress")[1..]
+        .iter()
+        .map(|rule| (&rule["to"][0]["ipBlock"]["cidr"], &rule["ports"][0]["port"]))
+        .collect();
+    assert_eq!(
+        servers,
+        [(&json!("192.168.1.1/32"), &json!(5353)), (&json!("9.9.9.9/32"), &json!(53))]
+    );
+    let config = one(&objects, "ConfigMap", "home-resolver");
+    let config = text(config, "/data/unbound.conf");
+    for line in [
+        "local-zone: \"cluster.local.\" always_refuse",
+        "private-address: 10.0.0.0/8",
+        "private-address: 203.0.113.9/32",
+        "forward-addr: 192.168.1.1@5353",
+        "local-data: \"git.home.example. IN A 192.168.1.20\"",
+    ] {
+        assert!(config.contains(line), "{line} is not in {config}");
+    }
+    let app = policy(&objects, "assistant", "home-app");
+    for port in ["11434", "4318"] {
+        assert!(app["egress"].to_string().contains(port), "{port} is closed");
+    }
+}
+
+/// Templates, too: who may write one makes Pods.
+#[test]
+fn only_the_operator_and_the_controllers_behind_it_make_pods() {
+    let check = |args: &[&str], users: &str, groups: &str| {
+        let objects = release("home", "assistant", args);
+        let lock = one(&objects, "ValidatingAdmissionPolicy", "assistant.home.sandbox-lock");
+        let spec = &lock["spec"];
+        assert_eq!(spec["failurePolicy"], "Fail");
+        let variables = list(spec, "/variables");
+        let variable = |name: &str| {
+            let found = variables.iter().find(|variable| variable["name"] == name);
+            text(found.unwrap(), "/expression").to_owned()
+        };
+        assert_eq!(variable("users"), users);
+        assert_eq!(variable("groups"), groups);
+        let guarded: Vec<&Value> = list(spec, "/matchConstraints/resourceRules")
+            .iter()
+            .flat_map(|rule| list(rule, "/resources"))
+            .collect();
+        assert_eq!(
+            guarded,
+            [
+                "pods",
+                "pods/ephemeralcontainers",
+                "pods/resize",
+                "replicationcontrollers",
+                "podtemplates",
+                "deployments",
+                "replicasets",
+                "statefulsets",
+                "daemonsets",
+                "jobs",
+                "cronjobs",
+            ]
+        );
+        let binding =
+            one(&objects, "ValidatingAdmissionPolicyBinding", "assistant.home.sandbox-lock");
+        assert_eq!(binding["spec"]["policyName"], lock["metadata"]["name"]);
+        assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+    };
+    let operator = "system:serviceaccount:assistant:home-operator";
+    let manager = "system:kube-controller-manager";
+    check(&[], &format!(r#"["{operator}","{manager}"]"#), "[]");
+    check(super::EVERYTHING, &format!(r#"["{operator}","{manager}","ada"]"#), r#"["admins"]"#);
+}
