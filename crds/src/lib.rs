@@ -20,8 +20,11 @@
 //! feature of `k8s-openapi`. Tests and examples here choose one for themselves.
 
 pub mod bearer;
+mod build_key;
 mod definition;
+pub mod labels;
 pub mod names;
 pub mod plugin;
 
+pub use build_key::BuildKey;
 pub use definition::definitions;

@@ -16,10 +16,12 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::BuildKey;
+
 /// The most letters of a [`stem`].
 ///
-/// The longest child is a build with a generation of 19 digits: 36 + `-build-` + 19 = 62, one less
-/// than a label may have. A runner's pods add `-` and ten letters of their ReplicaSet, and then
+/// The longest child is a build with its key: 36 + `-build-` + 10 = 53 of the 63 letters that a label
+/// may have; its pods add six. A runner's pods add `-` and ten letters of their ReplicaSet, and then
 /// have five letters of their own behind letter 58: 36 + `-runner` + 11 = 54.
 pub const STEM_LETTERS: usize = 36;
 
@@ -34,11 +36,8 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub enum Child {
     /// The Deployment whose Pods run the plugin's tools.
     Runner,
-    /// The Job that builds what one generation of the Plugin asks for.
-    Build {
-        /// `metadata.generation` of the Plugin.
-        generation: i64,
-    },
+    /// The Job that builds, and the Secret with its order.
+    Build(BuildKey),
     /// The volume claim for the plugin's files.
     State,
     /// The ServiceAccount without rights that build and runner use.
@@ -55,7 +54,7 @@ pub fn child(plugin: &str, child: Child) -> String {
     let stem = stem(plugin);
     match child {
         Child::Runner => format!("{stem}-runner"),
-        Child::Build { generation } => format!("{stem}-build-{generation}"),
+        Child::Build(key) => format!("{stem}-build-{key}"),
         Child::State => format!("{stem}-state"),
         Child::Identity => format!("{stem}-identity"),
         Child::Mounted => format!("{stem}-mounted"),
@@ -110,15 +109,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plugin::Source;
 
-    const CHILDREN: [Child; 6] = [
-        Child::Runner,
-        Child::Build { generation: 1 },
-        Child::Build { generation: i64::MAX },
-        Child::State,
-        Child::Identity,
-        Child::Mounted,
-    ];
+    fn children() -> [Child; 6] {
+        let key = |refresh| BuildKey::source(&Source::default(), Some(refresh));
+        [
+            Child::Runner,
+            Child::Build(key("one")),
+            Child::Build(key("two")),
+            Child::State,
+            Child::Identity,
+            Child::Mounted,
+        ]
+    }
 
     fn is_label(name: &str) -> bool {
         (1..=63).contains(&name.len())
@@ -140,7 +143,8 @@ mod tests {
             assert_eq!(stem(plugin), expected, "{plugin}");
         }
         assert_eq!(child("weather", Child::Runner), "weather-runner");
-        assert_eq!(child("weather", Child::Build { generation: 7 }), "weather-build-7");
+        let key = BuildKey::source(&Source::default(), None);
+        assert_eq!(child("weather", Child::Build(key)), format!("weather-build-{key}"));
     }
 
     #[test]
@@ -175,7 +179,7 @@ mod tests {
         ];
         let mut owners = BTreeMap::new();
         for plugin in plugins {
-            for role in CHILDREN {
+            for role in children() {
                 let name = child(plugin, role);
                 assert!(is_label(&name), "{name}");
                 let before = owners.insert(name.clone(), (plugin, role));
@@ -188,7 +192,7 @@ mod tests {
         #[test]
         fn every_name_of_an_object_gives_labels(plugin in "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?") {
             prop_assert!(stem(&plugin).len() <= STEM_LETTERS);
-            for role in CHILDREN {
+            for role in children() {
                 let name = child(&plugin, role);
                 prop_assert!(is_label(&name), "{}", name);
             }

@@ -10,7 +10,7 @@ use super::manifests::Member;
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("famulus-core", &[]),
     ("famulus-crds", &[]),
     ("famulus-lifecycle", &[]),
@@ -47,6 +47,8 @@ const EDGES: [(&str, &[&str]); 18] = [
         "famulus-runner",
         &["famulus-protocol", "famulus-runner-harness", LIFECYCLE, "famulus-telemetry"],
     ),
+    // What a build is told and reports is said in runners/protocol; calls are the app's alone.
+    ("famulus-operator", &["famulus-crds", LIFECYCLE, "famulus-protocol", "famulus-telemetry"]),
     ("xtask", &[LIFECYCLE, "famulus-local"]),
 ];
 

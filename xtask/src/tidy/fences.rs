@@ -41,13 +41,13 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "kube",
-        means: "what a cluster holds is described by the custom resources",
-        allowed: &["famulus-crds"],
+        means: "a cluster is described by the custom resources, and changed by the operator",
+        allowed: &["famulus-crds", "famulus-operator"],
     },
     Fence {
         foreign: "k8s-openapi",
-        means: "what a cluster holds is described by the custom resources",
-        allowed: &["famulus-crds"],
+        means: "a cluster is described by the custom resources, and changed by the operator",
+        allowed: &["famulus-crds", "famulus-operator"],
     },
     Fence {
         foreign: "landlock",

@@ -1,0 +1,161 @@
+//! What every reconcile shares: the caches of the watches, the client for reads and writes, and what
+//! the process remembers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use famulus_crds::labels::PLUGIN;
+use famulus_crds::plugin::Plugin;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Api, Client, ResourceExt};
+
+use crate::cache::Cache;
+use crate::clock;
+use crate::plugin::build::USER;
+use crate::plugin::error::Error;
+use crate::plugin::record::Shape;
+use crate::settings::Pods;
+use crate::users::Users;
+
+/// What the watches know.
+pub struct Stores {
+    /// By the plugin's own name.
+    pub plugins: Cache<Plugin>,
+    /// The others by the stem of their Plugin.
+    pub identities: Cache<ServiceAccount>,
+    pub claims: Cache<PersistentVolumeClaim>,
+    pub runners: Cache<Deployment>,
+    pub jobs: Cache<Job>,
+    pub pods: Cache<Pod>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        Self {
+            plugins: Cache::new(|plugin| Some(plugin.spec.name.clone())),
+            identities: Cache::new(stem),
+            claims: Cache::new(stem),
+            runners: Cache::new(stem),
+            jobs: Cache::new(stem),
+            pods: Cache::new(stem),
+        }
+    }
+}
+
+fn stem<K: ResourceExt>(object: &K) -> Option<String> {
+    object.labels().get(PLUGIN).cloned()
+}
+
+impl Stores {
+    /// Waits until every first list has been read.
+    pub async fn ready(&self) {
+        self.plugins.ready().await;
+        self.identities.ready().await;
+        self.claims.ready().await;
+        self.runners.ready().await;
+        self.jobs.ready().await;
+        self.pods.ready().await;
+    }
+}
+
+pub struct Context {
+    pub client: Client,
+    pub namespace: String,
+    pub pods: Pods,
+    pub root_key: Vec<u8>,
+    pub stores: Stores,
+    pub users: Users,
+    pub recorder: Recorder,
+    clock: fn() -> Timestamp,
+    /// Failures in a row, by Plugin. Held for single lookups only.
+    failures: Mutex<BTreeMap<String, u32>>,
+    /// Shapes of Pods that did not start in a user namespace, so that not every Plugin tries.
+    without_namespace: Mutex<BTreeSet<Shape>>,
+}
+
+impl Context {
+    pub fn new(client: Client, namespace: String, pods: Pods, root_key: Vec<u8>) -> Self {
+        let reporter = Reporter { controller: "famulus-operator".to_owned(), instance: None };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            users: Users::new(pods.uids.clone()),
+            client,
+            namespace,
+            pods,
+            root_key,
+            stores: Stores::default(),
+            clock: clock::now,
+            failures: Mutex::default(),
+            without_namespace: Mutex::default(),
+        }
+    }
+
+    /// With another clock, for tests.
+    #[must_use]
+    pub fn with_clock(self, clock: fn() -> Timestamp) -> Self {
+        Self { clock, ..self }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The Secret of this name, if there is one.
+    pub async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = secrets.get_opt(name).await;
+        found.map_err(|source| Error::Get { kind: "Secret", name: name.to_owned(), source })
+    }
+
+    /// Takes in the ids that Plugins have. Called when the caches are full.
+    pub fn note_users(&self) {
+        let identities = self.stores.identities.all();
+        let noted = identities.iter().filter_map(|it| noted_user(it.as_ref()));
+        for (user, plugin) in noted {
+            self.users.note(user, &plugin);
+        }
+        let claims = self.stores.claims.all();
+        for (user, plugin) in claims.iter().filter_map(|it| noted_user(it.as_ref())) {
+            self.users.note(user, &plugin);
+        }
+    }
+
+    /// One more failure of this Plugin in a row: how many there were before.
+    pub fn failed(&self, plugin: &str) -> u32 {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = failures.entry(plugin.to_owned()).or_default();
+        *count = count.saturating_add(1);
+        *count - 1
+    }
+
+    pub fn succeeded(&self, plugin: &str) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+    }
+
+    /// Whatever was remembered of a Plugin that is gone.
+    pub fn forget(&self, plugin: &str, uid: &str) {
+        self.succeeded(plugin);
+        self.users.free(uid);
+    }
+
+    pub fn without_namespace(&self) -> BTreeSet<Shape> {
+        self.without_namespace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Pods of this shape do not start in a user namespace.
+    pub fn note_without_namespace(&self, shape: &Shape) {
+        let mut shapes = self.without_namespace.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.insert(shape.clone());
+    }
+}
+
+/// The id that is noted on a child, and the UID of the Plugin that owns it.
+fn noted_user<K: ResourceExt>(child: &K) -> Option<(i64, String)> {
+    let user = child.annotations().get(USER)?.parse().ok()?;
+    let owner = child.owner_references().first()?;
+    Some((user, owner.uid.clone()))
+}

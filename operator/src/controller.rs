@@ -1,0 +1,164 @@
+//! Looks at Plugins as they change, a bounded number at a time, and one never twice at once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_crds::labels::OPERATOR;
+use famulus_crds::plugin::{Plugin, Reason};
+use famulus_lifecycle::Tasks;
+use futures::{FutureExt, Stream, StreamExt, pin_mut, stream};
+use kube::runtime::controller::{Action, Config, applier};
+use kube::runtime::events::{Event, EventType};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::{Client, Resource, ResourceExt};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::plugin::error::{Error, Failing};
+use crate::plugin::reconcile;
+use crate::watches;
+
+/// Plugins that are worked on at the same time.
+const AT_A_TIME: u16 = 16;
+
+/// One may wait for the API server as long as this; then it is tried again.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// The longest pause after failures.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// Works until `stop`, and ends when what was begun is done. `client` is for the watches alone.
+pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: CancellationToken) {
+    let (store, writer) = reflector::store();
+    let (triggers, triggered) = mpsc::channel(watches::WAITING);
+    watches::start(&context, &client, writer, &triggers, tasks);
+    tokio::select! {
+        () = context.stores.ready() => {}
+        () = stop.cancelled() => return,
+    }
+    context.note_users();
+    tracing::info!(plugins = context.stores.plugins.all().len(), "the operator works");
+
+    let ends = applier(
+        |plugin, context: Arc<Context>| look_at(plugin, context).boxed(),
+        |plugin, error, context| Action::requeue(pause(&plugin, error, &context)),
+        Arc::clone(&context),
+        store,
+        queue(triggered, stop),
+        Config::default().concurrency(AT_A_TIME),
+    );
+    pin_mut!(ends);
+    while let Some(end) = ends.next().await {
+        // An error of a reconcile was logged where it ended; what is left is a Plugin that is gone.
+        if let Err(error) = end {
+            tracing::debug!(%error, "a Plugin was not looked at");
+        }
+    }
+}
+
+/// What the watches ask for, until the end.
+fn queue(
+    triggered: mpsc::Receiver<ObjectRef<Plugin>>,
+    stop: CancellationToken,
+) -> impl Stream<Item = Result<ObjectRef<Plugin>, Infallible>> {
+    stream::unfold((triggered, stop), |(mut triggered, stop)| async move {
+        let next = tokio::select! {
+            () = stop.cancelled() => None,
+            next = triggered.recv() => next,
+        };
+        Some((Ok(next?), (triggered, stop)))
+    })
+}
+
+async fn look_at(plugin: Arc<Plugin>, context: Arc<Context>) -> Result<Action, Error> {
+    let name = plugin.name_any();
+    let began = Instant::now();
+    let done = tokio::time::timeout(LONGEST, reconcile(Arc::clone(&plugin), &context)).await;
+    metrics::histogram!("famulus_operator_reconcile_seconds").record(began.elapsed().as_secs_f64());
+    match done {
+        Ok(Ok(after)) => {
+            metrics::counter!("famulus_operator_reconciles_total", "result" => "ok").increment(1);
+            context.succeeded(&name);
+            Ok(Action::requeue(after))
+        }
+        Ok(Err(error)) => {
+            metrics::counter!("famulus_operator_reconciles_total", "result" => "error")
+                .increment(1);
+            let kind = error.failing();
+            metrics::counter!("famulus_operator_errors_total", "kind" => kind.name()).increment(1);
+            log(&plugin, &error, kind, &context).await;
+            Err(error)
+        }
+        Err(_elapsed) => {
+            metrics::counter!("famulus_operator_reconciles_total", "result" => "timeout")
+                .increment(1);
+            tracing::warn!(plugin.name = %name, "the API server did not answer in time; tried again");
+            Ok(Action::requeue(pause_after(Failing::Timeout, context.failed(&name))))
+        }
+    }
+}
+
+/// What only a person can help with is said where the owner looks.
+async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let name = plugin.name_any();
+    match kind {
+        Failing::Conflict
+        | Failing::Gone
+        | Failing::Throttled
+        | Failing::Timeout
+        | Failing::Server => {
+            tracing::warn!(plugin.name = %name, kind = kind.name(), error = text, "tried again");
+        }
+        Failing::Forbidden | Failing::Invalid | Failing::Blocked => {
+            tracing::error!(plugin.name = %name, kind = kind.name(), error = text, "cannot go on");
+            let event = Event {
+                type_: EventType::Warning,
+                reason: Reason::RunnerFailing.name().to_owned(),
+                note: Some(text.chars().take(1000).collect()),
+                action: OPERATOR.to_owned(),
+                secondary: None,
+            };
+            if let Err(error) = context.recorder.publish(&event, &plugin.object_ref(&())).await {
+                tracing::debug!(%error, "an event cannot be written");
+            }
+        }
+    }
+}
+
+fn pause(plugin: &Plugin, error: &Error, context: &Context) -> Duration {
+    pause_after(error.failing(), context.failed(&plugin.name_any()))
+}
+
+/// Doubles with each failure in a row.
+fn pause_after(kind: Failing, before: u32) -> Duration {
+    kind.first_pause().saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_five_minutes() {
+        let table = [
+            (Failing::Conflict, 0, 200),
+            (Failing::Conflict, 3, 1600),
+            (Failing::Throttled, 0, 2000),
+            (Failing::Server, 2, 4000),
+            (Failing::Invalid, 0, 5000),
+            (Failing::Server, 40, 300_000),
+        ];
+        for (kind, before, expected) in table {
+            assert_eq!(pause_after(kind, before).as_millis(), expected, "{kind:?} {before}");
+        }
+    }
+}

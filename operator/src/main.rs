@@ -1,0 +1,177 @@
+//! famulus-operator: makes Pods of Plugins.
+//!
+//! All of its settings are variables of its environment (`FAMULUS_OPERATOR_…`).
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_lifecycle::{Signals, Tasks};
+use famulus_operator::context::Context;
+use famulus_operator::controller;
+use famulus_operator::health::{self, Health, Stage};
+use famulus_operator::lease::{Candidate, Lost};
+use famulus_operator::settings::{Settings, SettingsError};
+use famulus_telemetry::Format;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// How long reconciles that were begun get to end. The Pod's grace period is 30 s.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// How long tasks get to end after that.
+const LAST: Duration = Duration::from_secs(5);
+
+/// For one request of the writing client. A watch may be silent for longer.
+const ANSWER: Duration = Duration::from_secs(20);
+
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Telemetry(#[from] famulus_telemetry::Error),
+    #[error("the root key cannot be read from {path}; mount the Secret that the installation made")]
+    RootKey { path: PathBuf, source: io::Error },
+    #[error("the root key in {path} has less than 32 bytes; let the installation make it anew")]
+    ShortKey { path: PathBuf },
+    #[error("nothing says where the API server is; run it in a cluster, or set KUBECONFIG")]
+    NoCluster(#[source] kube::config::InferConfigError),
+    #[error("a client of the API server cannot be made")]
+    Client(#[source] kube::Error),
+    #[error("the operator cannot listen on {address}; see who uses it")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    #[error("the operating system refused to start threads, or to pass on signals")]
+    System(#[source] io::Error),
+}
+
+fn main() -> ExitCode {
+    if env::args_os().nth(1).is_some() {
+        return say("it takes no arguments; its settings are variables FAMULUS_OPERATOR_…");
+    }
+    // Two threads: the work is waiting for the API server.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(run())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut message = error.to_string();
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                message = format!("{message}: {error}");
+                cause = error.source();
+            }
+            say(&message)
+        }
+    }
+}
+
+async fn run() -> Result<(), Failed> {
+    let settings = Settings::read(env::vars_os())?;
+    let telemetry = famulus_telemetry::init(&famulus_telemetry::Config {
+        log: settings.log.clone(),
+        format: if settings.log_json { Format::Json } else { Format::Text },
+        otlp_endpoint: settings.otlp_endpoint.clone(),
+    })?;
+    let root_key = root_key(settings.root_key_file.clone())?;
+    let mut signals = Signals::install().map_err(Failed::System)?;
+    let tasks = Tasks::new();
+    let health = Health::default();
+    let listener = listen(settings.listen).await?;
+    health::serve(listener, health.clone(), telemetry.metrics(), &tasks);
+
+    let (watching, writing) = clients().await?;
+    let candidate = Candidate::new(
+        writing.clone(),
+        &settings.system_namespace,
+        format!("{}-operator", settings.release),
+        settings.identity.clone(),
+    );
+    health.set(Stage::Waiting);
+    tokio::select! {
+        () = candidate.acquire() => {}
+        _signal = signals.wait_for_signal() => return Ok(()),
+        () = token_of(&tasks) => return Ok(()),
+    }
+
+    let namespace = settings.sandbox_namespace.clone();
+    let context = Arc::new(Context::new(writing, namespace, settings.pods, root_key));
+    let stop = CancellationToken::new();
+    let work = controller::run(context, watching, &tasks, stop.clone());
+    tokio::pin!(work);
+    health.set(Stage::Working);
+    let lost = tokio::select! {
+        () = &mut work => None,
+        lost = candidate.hold() => Some(lost),
+        signal = signals.wait_for_signal() => {
+            tracing::info!(?signal, "the operator ends");
+            None
+        }
+        () = token_of(&tasks) => None,
+    };
+    health.set(Stage::Ending);
+    if let Some(lost) = lost {
+        // Another one may work already: nothing more is written.
+        return Err(lost.into());
+    }
+    stop.cancel();
+    tokio::select! {
+        () = &mut work => {}
+        () = tokio::time::sleep(DRAIN) => tracing::warn!("some Plugins were left half-way"),
+        _now = signals.wait_for_signal() => {}
+    }
+    candidate.release().await;
+    let drained = tasks.drain(LAST).await;
+    if !drained.stragglers.is_empty() {
+        tracing::debug!(tasks = ?drained.stragglers, "tasks were ended by force");
+    }
+    Ok(())
+}
+
+fn root_key(path: PathBuf) -> Result<Vec<u8>, Failed> {
+    match std::fs::read(&path) {
+        Ok(key) if key.len() < 32 => Err(Failed::ShortKey { path }),
+        Ok(key) => Ok(key),
+        Err(source) => Err(Failed::RootKey { path, source }),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| Failed::Listen { address, source })?;
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, "health and metrics are served");
+    }
+    Ok(listener)
+}
+
+/// One for watches and one for the rest, each with connections of its own: neither waits for the
+/// other. The operator itself decides when a refused write is tried again.
+async fn clients() -> Result<(Client, Client), Failed> {
+    // Whoever was first to install one has installed the same.
+    let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let mut config = kube::Config::infer().await.map_err(Failed::NoCluster)?;
+    let watching = Client::try_from(config.clone()).map_err(Failed::Client)?;
+    config.read_timeout = Some(ANSWER);
+    config.default_retry = false;
+    let writing = Client::try_from(config).map_err(Failed::Client)?;
+    Ok((watching, writing))
+}
+
+async fn token_of(tasks: &Tasks) {
+    tasks.token().cancelled().await;
+}
+
+fn say(message: &str) -> ExitCode {
+    // Nobody is left to tell when standard error is gone.
+    let _gone = writeln!(io::stderr(), "famulus-operator: {message}");
+    ExitCode::FAILURE
+}

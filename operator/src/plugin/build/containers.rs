@@ -1,0 +1,174 @@
+//! The containers of the sandbox: one image, one program, four things that it does.
+
+use std::collections::BTreeMap;
+
+use famulus_crds::plugin::{Amounts, Resources};
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, ContainerPort, EnvVar, HTTPGetAction, Probe, ResourceRequirements,
+    SecurityContext, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::super::amount;
+use super::From;
+
+/// Looks at the network, first of all.
+pub const PROBE: &str = "probe";
+/// Fetches or writes the files, and makes a bundle of them. No code of the plugin runs there.
+pub const BUNDLE: &str = "bundle";
+/// Unpacks the bundle and runs the plugin's init script.
+pub const BUILD: &str = "build";
+/// Runs tools.
+pub const RUNNER: &str = "runner";
+
+/// Where the runner listens.
+const PORT: i32 = 8090;
+
+const PROGRAM: &str = "/usr/local/bin/famulus-runner";
+
+/// Files on a state volume at most; ext4 on one GiB has 65,536 inodes.
+const STATE_FILES: u64 = 50_000;
+
+/// The part of a state volume that a plugin may fill: what is left keeps revisions switchable.
+const STATE_SHARE: f64 = 0.9;
+
+pub(super) fn probe(from: From<'_>) -> Container {
+    container(from, PROBE, &from.valid.resources, &[])
+}
+
+pub(super) fn bundle(from: From<'_>) -> Container {
+    let mounts = [("order", "/run/famulus/build", ReadOnly), ("work", "/work", Writable)];
+    container(from, BUNDLE, &from.pods.build_resources, &mounts)
+}
+
+pub(super) fn build(from: From<'_>) -> Container {
+    let mounts = [
+        ("work", "/work", ReadOnly),
+        ("config", "/run/famulus/mounted", ReadOnly),
+        ("state", "/state", Writable),
+        ("plugins", "/plugins", Writable),
+    ];
+    container(from, BUILD, &from.pods.build_resources, &mounts)
+}
+
+pub(super) fn runner(from: From<'_>) -> Container {
+    let mounts = [
+        ("mounted", "/run/famulus/mounted", ReadOnly),
+        ("kept", "/run/famulus/kept", Writable),
+        ("state", "/state", Writable),
+        ("plugins", "/plugins", Writable),
+    ];
+    let health = HTTPGetAction {
+        path: Some("/health".to_owned()),
+        port: IntOrString::Int(PORT),
+        ..HTTPGetAction::default()
+    };
+    Container {
+        ports: Some(vec![ContainerPort {
+            name: Some("calls".to_owned()),
+            container_port: PORT,
+            protocol: Some("TCP".to_owned()),
+            ..ContainerPort::default()
+        }]),
+        readiness_probe: Some(Probe {
+            http_get: Some(health),
+            period_seconds: Some(2),
+            timeout_seconds: Some(2),
+            failure_threshold: Some(3),
+            ..Probe::default()
+        }),
+        ..container(from, RUNNER, &from.valid.resources, &mounts)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    ReadOnly,
+    Writable,
+}
+use Access::{ReadOnly, Writable};
+
+fn container(
+    from: From<'_>,
+    name: &str,
+    resources: &Resources,
+    mounts: &[(&str, &str, Access)],
+) -> Container {
+    let step = (name != RUNNER).then(|| name.to_owned());
+    let temporary = ("tmp", "/tmp", Writable);
+    let mount = |(volume, path, access): &(&str, &str, Access)| VolumeMount {
+        name: (*volume).to_owned(),
+        mount_path: (*path).to_owned(),
+        read_only: matches!(access, ReadOnly).then_some(true),
+        ..VolumeMount::default()
+    };
+    Container {
+        name: name.to_owned(),
+        image: Some(from.pods.image.clone()),
+        image_pull_policy: Some("IfNotPresent".to_owned()),
+        command: Some([PROGRAM.to_owned()].into_iter().chain(step).collect()),
+        env: Some(environment(from)),
+        resources: Some(requirements(resources)),
+        security_context: Some(confined()),
+        volume_mounts: Some(mounts.iter().chain([&temporary]).map(mount).collect()),
+        ..Container::default()
+    }
+}
+
+/// The same for all: a container passes over what is another's. Nothing of it is secret.
+fn environment(from: From<'_>) -> Vec<EnvVar> {
+    let pods = from.pods;
+    let name = &from.valid.name;
+    let denied: Vec<String> = pods.denied.iter().map(ToString::to_string).collect();
+    let size = amount::value(&pods.state_size.0).unwrap_or_default();
+    let variables = [
+        ("PLUGIN", format!("/plugins/{name}")),
+        ("MOUNTED", "/run/famulus/mounted".to_owned()),
+        ("VOLUME", "/state".to_owned()),
+        ("KEPT", "/run/famulus/kept".to_owned()),
+        ("STATE", format!("/plugins/{name}:/state/revisions")),
+        ("STATE_BYTES", format!("{:.0}", size * STATE_SHARE)),
+        ("STATE_FILES", STATE_FILES.to_string()),
+        ("PROBE_CONTROL", pods.callback.to_string()),
+        ("PROBE_DENIED", denied.join(",")),
+        ("ACCEPT_OPEN_NETWORK", pods.accept_open_network.to_string()),
+    ];
+    let variable = |(name, value): (&str, String)| EnvVar {
+        name: format!("FAMULUS_RUNNER_{name}"),
+        value: Some(value),
+        ..EnvVar::default()
+    };
+    variables.map(variable).into()
+}
+
+fn confined() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+        privileged: Some(false),
+        read_only_root_filesystem: Some(true),
+        run_as_non_root: Some(true),
+        ..SecurityContext::default()
+    }
+}
+
+fn requirements(resources: &Resources) -> ResourceRequirements {
+    let amounts = |amounts: Option<&Amounts>| {
+        let amounts = amounts?;
+        let named = [
+            ("cpu", &amounts.cpu),
+            ("memory", &amounts.memory),
+            ("ephemeral-storage", &amounts.ephemeral_storage),
+        ];
+        let given = named.into_iter().filter_map(|(name, amount)| {
+            Some((name.to_owned(), Quantity(amount.as_ref()?.0.clone())))
+        });
+        Some(given.collect::<BTreeMap<_, _>>())
+    };
+    ResourceRequirements {
+        requests: amounts(resources.requests.as_ref()),
+        limits: amounts(resources.limits.as_ref()),
+        ..ResourceRequirements::default()
+    }
+}

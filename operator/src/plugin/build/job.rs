@@ -1,0 +1,73 @@
+//! A build: look at the network, make a bundle, unpack it and run the init script.
+
+use famulus_crds::labels::Part;
+use famulus_crds::names::{Child, child};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::mounted::{BEARER, ORDER};
+use super::pod::{self, Reach};
+use super::{From, containers};
+use crate::plugin::plan::Order;
+
+/// Seconds that a build may take: a clone, dependencies and 5 min of init script.
+const LONGEST: i64 = 900;
+
+/// Seconds that a build that ended stays to be looked at.
+const KEPT: i32 = 3600;
+
+pub(super) fn write(from: From<'_>, order: &Order) -> (Secret, Job) {
+    let name = child(&from.valid.object, Child::Build(order.key));
+    (secret(from, order, name.clone()), job(from, name))
+}
+
+fn secret(from: From<'_>, order: &Order, name: String) -> Secret {
+    let data = [
+        (ORDER.to_owned(), ByteString(super::order(from, &order.source))),
+        (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
+    ];
+    Secret {
+        metadata: from.meta(name),
+        type_: Some("Opaque".to_owned()),
+        data: Some(data.into()),
+        ..Secret::default()
+    }
+}
+
+fn job(from: From<'_>, name: String) -> Job {
+    let init = vec![containers::probe(from), containers::bundle(from)];
+    let volumes = vec![
+        pod::order(name.clone()),
+        pod::config(from),
+        pod::state(from),
+        // A bundle has 64 MiB at most, and its clone some history.
+        pod::disk("work", "512Mi"),
+        pod::memory("plugins", "1Mi"),
+        pod::memory("tmp", "64Mi"),
+    ];
+    let spec = PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        termination_grace_period_seconds: Some(10),
+        ..pod::spec(from, init, vec![containers::build(from)], volumes)
+    };
+    Job {
+        metadata: from.meta(name),
+        spec: Some(JobSpec {
+            // The operator decides whether it is tried again.
+            backoff_limit: Some(0),
+            active_deadline_seconds: Some(LONGEST),
+            ttl_seconds_after_finished: Some(KEPT),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(pod::labels(from, Part::Build, Reach::Internet)),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(spec),
+            },
+            ..JobSpec::default()
+        }),
+        ..Job::default()
+    }
+}

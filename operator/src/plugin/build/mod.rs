@@ -1,0 +1,124 @@
+//! What there should be, written out: pure, and it cannot fail.
+//!
+//! ```text
+//! Valid + Plan ─► identity, mounted, state, runner, build and its order
+//! ```
+
+pub mod containers;
+mod identity;
+mod job;
+mod mounted;
+mod pod;
+mod runner;
+mod state;
+
+use std::collections::BTreeMap;
+
+use famulus_crds::bearer;
+use famulus_crds::labels::{MANAGED_BY, OPERATOR, PLUGIN, RELEASE};
+use famulus_crds::plugin::Plugin;
+use famulus_protocol::revision::{BuildOrder, BuildSource};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+use sha2::{Digest, Sha256};
+
+use super::plan::Plan;
+use super::validate::Valid;
+use crate::settings::Pods;
+
+/// The annotation with the user that a plugin's Pods run as, so that it stays.
+pub const USER: &str = "famulus.dev/user";
+
+/// Everything that should be there for one Plugin.
+#[derive(Clone, Debug)]
+pub struct Desired {
+    pub identity: ServiceAccount,
+    pub mounted: Secret,
+    pub state: Option<PersistentVolumeClaim>,
+    pub runner: Deployment,
+    /// A build that should begin, and the Secret with its order.
+    pub build: Option<(Secret, Job)>,
+}
+
+/// All that objects are written from.
+#[derive(Clone, Copy)]
+pub struct From<'a> {
+    pub valid: &'a Valid,
+    pub plan: &'a Plan,
+    pub pods: &'a Pods,
+    /// The user that the plugin's Pods run as.
+    pub user: i64,
+    pub root_key: &'a [u8],
+}
+
+pub fn build(from: From<'_>) -> Desired {
+    Desired {
+        identity: identity::write(from),
+        mounted: mounted::write(from),
+        state: from.plan.wants_claim.then(|| state::write(from)),
+        runner: runner::write(from),
+        build: from.plan.order.as_ref().map(|order| job::write(from, order)),
+    }
+}
+
+/// The digest of what a runner works with: configuration and revision. Another one has another
+/// number.
+pub fn content(valid: &Valid, plan: &Plan) -> String {
+    mounted::content(valid, plan)
+}
+
+impl From<'_> {
+    fn bearer(&self) -> String {
+        bearer::runner(self.root_key, &self.valid.uid, self.plan.record.rendered)
+    }
+
+    fn meta(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.valid.namespace.clone()),
+            labels: Some(self.labels()),
+            owner_references: Some(vec![self.owner()]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        [(MANAGED_BY, OPERATOR), (PLUGIN, &self.valid.stem), (RELEASE, &self.pods.release)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: Plugin::api_version(&()).into_owned(),
+            kind: Plugin::kind(&()).into_owned(),
+            name: self.valid.object.clone(),
+            uid: self.valid.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}
+
+/// An order in JSON, as `famulus-runner bundle` reads it.
+fn order(from: From<'_>, source: &BuildSource) -> Vec<u8> {
+    let order = BuildOrder {
+        plugin: from.valid.name.clone(),
+        uid: from.valid.uid.clone(),
+        rendered: from.plan.record.rendered,
+        callback: format!("http://{}", from.pods.callback),
+        source: source.clone(),
+        allow_hosts: from.pods.allow_hosts.clone(),
+    };
+    // Texts and lists of them always become JSON.
+    serde_json::to_vec(&order).unwrap_or_default()
+}
+
+/// The first letters of a digest, for annotations.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+}

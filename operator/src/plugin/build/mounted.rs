@@ -1,0 +1,59 @@
+//! The Secret that the runner mounts. Its annotation holds the operator's record.
+
+use std::collections::BTreeMap;
+
+use famulus_crds::names::{Child, child};
+use famulus_protocol::revision::{BuildSource, Wanted};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+
+use super::super::plan::{Plan, Volume};
+use super::super::record::RECORD;
+use super::super::validate::Valid;
+use super::{From, digest};
+
+/// The keys of the Secret, and so the names of the files.
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const BEARER: &str = "bearer";
+pub(super) const WANTED: &str = "wanted.json";
+pub(super) const ORDER: &str = "build.json";
+
+pub(super) fn write(from: From<'_>) -> Secret {
+    let plan = from.plan;
+    let mut metadata = from.meta(child(&from.valid.object, Child::Mounted));
+    metadata.annotations = Some([(RECORD.to_owned(), plan.record.text())].into());
+    let mut data = BTreeMap::from([
+        (CONFIG.to_owned(), ByteString(config(plan))),
+        (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
+        (WANTED.to_owned(), ByteString(wanted(from.valid, plan))),
+    ]);
+    if let (Volume::Scratch, Some(serving)) = (plan.volume, &plan.record.serving) {
+        // A Pod without a volume fetches its revision itself.
+        let source = BuildSource::Revision(serving.digest.clone());
+        data.insert(ORDER.to_owned(), ByteString(super::order(from, &source)));
+    }
+    Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() }
+}
+
+pub(super) fn content(_: &Valid, plan: &Plan) -> String {
+    let revision = plan.record.serving.as_ref().map(|serving| serving.digest.as_str());
+    let mut bytes = config(plan);
+    bytes.push(0);
+    bytes.extend_from_slice(revision.unwrap_or_default().as_bytes());
+    digest(&bytes)
+}
+
+fn config(plan: &Plan) -> Vec<u8> {
+    // A map of texts always becomes JSON.
+    serde_json::to_vec_pretty(&plan.config).unwrap_or_default()
+}
+
+fn wanted(valid: &Valid, plan: &Plan) -> Vec<u8> {
+    let wanted = Wanted {
+        plugin: valid.name.clone(),
+        uid: valid.uid.clone(),
+        rendered: plan.record.rendered,
+        revision: plan.record.serving.as_ref().map(|serving| serving.digest.clone()),
+    };
+    serde_json::to_vec(&wanted).unwrap_or_default()
+}

@@ -1,0 +1,98 @@
+//! The Deployment whose Pods run the plugin's tools.
+
+use famulus_crds::labels::{PART, PLUGIN, Part};
+use famulus_crds::names::{Child, child};
+use famulus_crds::plugin::EgressMode;
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
+};
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::pod::{self, Reach};
+use super::{From, containers, digest};
+use crate::plugin::plan::Volume;
+use crate::plugin::replace::SHAPE;
+
+/// Seconds that a runner gets to end its calls: the longest is 5 min.
+const GRACE: i64 = 330;
+
+/// The annotation of Pods without a volume with the revision that they were started for.
+const REVISION: &str = "famulus.dev/revision";
+
+pub(super) fn write(from: From<'_>) -> Deployment {
+    let template = template(from);
+    // Values of our own types always become JSON.
+    let shape = digest(&serde_json::to_vec(&template).unwrap_or_default());
+    let mut metadata = from.meta(child(&from.valid.object, Child::Runner));
+    metadata.annotations = Some([(SHAPE.to_owned(), shape)].into());
+    let own = [(PLUGIN, from.valid.stem.as_str()), (PART, Part::Runner.name())];
+    Deployment {
+        metadata,
+        spec: DeploymentSpec {
+            replicas: Some(from.plan.replicas),
+            revision_history_limit: Some(0),
+            selector: LabelSelector {
+                match_labels: Some(own.map(|(key, value)| (key.into(), value.into())).into()),
+                match_expressions: None,
+            },
+            strategy: Some(strategy(from.plan.volume)),
+            template,
+            ..DeploymentSpec::default()
+        },
+        ..Deployment::default()
+    }
+}
+
+/// Two runners never work on one volume. Without a volume a new revision comes with a new Pod, and
+/// the old one serves until it is ready.
+fn strategy(volume: Volume) -> DeploymentStrategy {
+    match volume {
+        Volume::Claim => {
+            DeploymentStrategy { type_: Some("Recreate".to_owned()), rolling_update: None }
+        }
+        Volume::Scratch => DeploymentStrategy {
+            type_: Some("RollingUpdate".to_owned()),
+            rolling_update: Some(RollingUpdateDeployment {
+                max_surge: Some(IntOrString::Int(1)),
+                max_unavailable: Some(IntOrString::Int(0)),
+            }),
+        },
+    }
+}
+
+fn template(from: From<'_>) -> PodTemplateSpec {
+    let plan = from.plan;
+    let mut init = vec![containers::probe(from)];
+    let mut volumes = vec![
+        pod::mounted(from),
+        pod::state(from),
+        pod::disk("kept", "256Mi"),
+        pod::memory("plugins", "1Mi"),
+        pod::memory("tmp", "64Mi"),
+    ];
+    let mut annotations = None;
+    if plan.volume == Volume::Scratch {
+        init.extend([containers::bundle(from), containers::build(from)]);
+        let mounted = child(&from.valid.object, Child::Mounted);
+        volumes.extend([pod::order(mounted), pod::config(from), pod::disk("work", "512Mi")]);
+        let serving = plan.record.serving.as_ref();
+        annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
+    }
+    let reach = match from.valid.egress {
+        EgressMode::None => Reach::None,
+        EgressMode::Internet => Reach::Internet,
+    };
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(pod::labels(from, Part::Runner, reach)),
+            annotations,
+            ..ObjectMeta::default()
+        }),
+        spec: Some(PodSpec {
+            termination_grace_period_seconds: Some(GRACE),
+            ..pod::spec(from, init, vec![containers::runner(from)], volumes)
+        }),
+    }
+}

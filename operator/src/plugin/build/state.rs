@@ -1,0 +1,29 @@
+//! The volume claim for the plugin's revisions and files.
+
+use famulus_crds::names::{Child, child};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::{From, USER};
+
+pub(super) fn write(from: From<'_>) -> PersistentVolumeClaim {
+    let mut metadata = from.meta(child(&from.valid.object, Child::State));
+    // The files on it belong to this user, whatever becomes of the ServiceAccount.
+    metadata.annotations = Some([(USER.to_owned(), from.user.to_string())].into());
+    let size = Quantity(from.pods.state_size.0.clone());
+    PersistentVolumeClaim {
+        metadata,
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), size)].into()),
+                ..VolumeResourceRequirements::default()
+            }),
+            storage_class_name: from.pods.storage_class.clone(),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        ..PersistentVolumeClaim::default()
+    }
+}

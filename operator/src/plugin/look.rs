@@ -1,0 +1,213 @@
+//! What Pods say about themselves.
+//!
+//! The operator has no way to a Pod over the network. What it learns stands in the status of the
+//! Pod: the reports of containers that ended, and what the kubelet and the scheduler say.
+
+use famulus_protocol::revision::{Built, Bundled, Probed};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use serde::de::DeserializeOwned;
+
+use super::build::containers;
+use super::record::Revision;
+
+/// How long a Pod on a node may take until its first container starts. A volume that is attached
+/// takes up to a minute on some clouds.
+const START_WITH_CLAIM: SignedDuration = SignedDuration::from_secs(75);
+const START: SignedDuration = SignedDuration::from_secs(20);
+
+/// How far the Pod of a build has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    Working,
+    /// The scheduler found no node, and says why.
+    Unschedulable(String),
+    /// It is on a node, and nothing of it starts.
+    Stuck,
+    /// Its image cannot be had, or a container of it cannot be made: what the kubelet says.
+    Unstartable(String),
+    Done(Revision),
+    Failed {
+        reason: String,
+        message: String,
+    },
+}
+
+/// What the probe of a Pod found; or the runner, which looks again and ends when it must not run.
+pub fn probed(pod: &Pod) -> Option<Probed> {
+    let again = (!is_ready(pod)).then(|| report(pod, containers::RUNNER)).flatten();
+    again.or_else(|| report(pod, containers::PROBE))
+}
+
+/// How far a build has come.
+pub fn progress(pod: &Pod, now: Timestamp) -> Progress {
+    let bundled: Option<Bundled> = report(pod, containers::BUNDLE);
+    let built: Option<Built> = report(pod, containers::BUILD);
+    match (bundled, built) {
+        (Some(Bundled::Failed(failure)), _) | (_, Some(Built::Failed(failure))) => {
+            Progress::Failed { reason: failure.reason, message: failure.message }
+        }
+        (Some(bundled @ Bundled::Done { .. }), Some(Built::Done { .. })) => {
+            // A report of success is a revision.
+            Revision::reported(bundled).map_or(Progress::Working, Progress::Done)
+        }
+        _ => unreported(pod, now),
+    }
+}
+
+fn unreported(pod: &Pod, now: Timestamp) -> Progress {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if matches!(phase, Some("Failed" | "Succeeded")) {
+        return Progress::Failed { reason: "BuildFailed".to_owned(), message: last_words(pod) };
+    }
+    start(pod, now).map_or(Progress::Working, |trouble| match trouble {
+        Trouble::Unschedulable(message) => Progress::Unschedulable(message),
+        Trouble::Stuck => Progress::Stuck,
+        Trouble::Unstartable(message) | Trouble::Failing(message) => Progress::Unstartable(message),
+    })
+}
+
+/// A Job that has no Pod: it was refused, or the Pod was lost.
+pub fn without_pod(job: &Job, now: Timestamp) -> Progress {
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let failed =
+        conditions.into_iter().flatten().find(|it| it.type_ == "Failed" && it.status == "True");
+    if let Some(failed) = failed {
+        let message = failed.message.as_deref().unwrap_or_default();
+        let message = format!("the build ended without a report: {message}; it is tried again");
+        return Progress::Failed { reason: "BuildFailed".to_owned(), message };
+    }
+    let since = job.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    if now.duration_since(since) < START {
+        return Progress::Working;
+    }
+    Progress::Unstartable(format!(
+        "the Job {} gets no Pod; see kubectl describe job of it for who refuses",
+        job.metadata.name.as_deref().unwrap_or_default()
+    ))
+}
+
+/// Why a Deployment gets no Pods: a quota, an admission, a RuntimeClass that does not exist.
+pub fn refused(runner: &Deployment) -> Option<Trouble> {
+    let conditions = runner.status.as_ref()?.conditions.as_ref()?;
+    let failure = conditions.iter().find(|it| {
+        it.type_.as_deref() == Some("ReplicaFailure") && it.status.as_deref() == Some("True")
+    })?;
+    Some(Trouble::Unstartable(failure.message.clone().unwrap_or_default()))
+}
+
+/// What keeps a Pod from its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    Unschedulable(String),
+    Stuck,
+    /// The kubelet cannot make or start a container.
+    Unstartable(String),
+    /// A container ended again and again.
+    Failing(String),
+}
+
+/// What keeps this Pod from its work, if it is waited for already.
+pub fn start(pod: &Pod, now: Timestamp) -> Option<Trouble> {
+    let scheduled = condition(pod, "PodScheduled");
+    if let Some(scheduled) = scheduled
+        && scheduled.status == "False"
+        && scheduled.reason.as_deref() == Some("Unschedulable")
+    {
+        return Some(Trouble::Unschedulable(scheduled.message.clone().unwrap_or_default()));
+    }
+    if let Some(trouble) = statuses(pod).find_map(waits) {
+        return Some(trouble);
+    }
+    let since = scheduled.filter(|it| it.status == "True")?.last_transition_time.as_ref()?.0;
+    let patience = if has_claim(pod) { START_WITH_CLAIM } else { START };
+    let began = statuses(pod).any(|status| {
+        let state = status.state.as_ref();
+        state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+            || status.restart_count > 0
+            || !status.image_id.is_empty()
+    });
+    (!began && now.duration_since(since) > patience).then_some(Trouble::Stuck)
+}
+
+/// Whether a Pod takes calls.
+pub fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
+fn waits(status: &ContainerStatus) -> Option<Trouble> {
+    let waiting = status.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref()?;
+    let said = waiting.message.as_deref().unwrap_or_default();
+    match reason {
+        "CrashLoopBackOff" => {
+            let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+            let code = last.map_or(0, |last| last.exit_code);
+            let why = last.and_then(|last| last.reason.clone()).unwrap_or_default();
+            Some(Trouble::Failing(format!(
+                "its container {} ended {} times, last with status {code} ({why}); see kubectl \
+                 logs of the Pod",
+                status.name, status.restart_count
+            )))
+        }
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "CreateContainerConfigError"
+        | "CreateContainerError"
+        | "RunContainerError" => Some(Trouble::Unstartable(format!(
+            "its container {} does not start ({reason}): {said}",
+            status.name
+        ))),
+        _ => None,
+    }
+}
+
+fn has_claim(pod: &Pod) -> bool {
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
+    volumes.into_iter().flatten().any(|volume| volume.persistent_volume_claim.is_some())
+}
+
+/// Why a Pod that reported nothing ended.
+fn last_words(pod: &Pod) -> String {
+    let status = pod.status.as_ref();
+    let ended = statuses(pod).filter_map(|status| {
+        let end = status.state.as_ref()?.terminated.as_ref()?;
+        (end.exit_code != 0).then(|| {
+            let why = end.reason.as_deref().unwrap_or("Error");
+            format!("its container {} ended with status {} ({why})", status.name, end.exit_code)
+        })
+    });
+    let pods = status.and_then(|status| {
+        let why = status.reason.as_deref()?;
+        Some(format!("{why}: {}", status.message.as_deref().unwrap_or_default()))
+    });
+    let said: Vec<String> = ended.chain(pods).collect();
+    if said.is_empty() {
+        return "the build ended without a report; it is tried again".to_owned();
+    }
+    format!("the build ended without a report: {}; it is tried again", said.join("; "))
+}
+
+/// What a container left as its last words, as far as they can be read.
+fn report<T: DeserializeOwned>(pod: &Pod, container: &str) -> Option<T> {
+    let status = statuses(pod).find(|status| status.name == container)?;
+    let ended = [status.state.as_ref(), status.last_state.as_ref()].into_iter().flatten();
+    let words = ended.filter_map(|state| state.terminated.as_ref()?.message.as_deref());
+    words.filter_map(|words| serde_json::from_str(words).ok()).next()
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let first = status.and_then(|status| status.init_container_statuses.as_ref());
+    let then = status.and_then(|status| status.container_statuses.as_ref());
+    first.into_iter().flatten().chain(then.into_iter().flatten())
+}
+
+fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == kind)
+}

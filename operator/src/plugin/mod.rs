@@ -1,0 +1,119 @@
+//! Makes the world what a Plugin says, as far as it is not.
+//!
+//! ```text
+//! dereference   what there is                              reads
+//! validate      what the owner means                       pure
+//! plan          what is to be done                         pure
+//! build         what there should be, written out          pure
+//! apply         makes it so, where it is not               writes
+//! status        what the owner is told                     pure
+//! report        tells it, where it changed                 writes
+//! ```
+//!
+//! What holds:
+//!
+//! - Nothing is remembered that decides: caches and process may be lost at any await. What must last
+//!   stands in the annotation of the mounted Secret ([`record`]).
+//! - A settled Plugin costs no write, however often it is looked at.
+//! - A build that fails leaves what serves alone.
+
+mod amount;
+pub mod apply;
+pub mod build;
+pub mod confine;
+pub mod dereference;
+pub mod error;
+pub mod look;
+pub mod plan;
+pub mod record;
+pub mod replace;
+mod report;
+pub mod status;
+pub mod validate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_crds::plugin::Plugin;
+use kube::ResourceExt;
+
+use self::dereference::{Config, World};
+use self::error::Error;
+use self::plan::{Build, Plan};
+use crate::context::Context;
+
+/// Until a settled Plugin is looked at again.
+const SETTLED: Duration = Duration::from_mins(10);
+
+/// Until the owner's Secret is read again, of which no watch tells: of a plugin that runs or waits for
+/// a value, and of any other.
+const CONFIG_WANTED: Duration = Duration::from_secs(15);
+const CONFIG_IDLE: Duration = Duration::from_mins(2);
+
+/// Until a Pod that should start is looked at again, of which nothing is heard when it does not.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// Until a Plugin is looked at again whose name is another's.
+const REFUSED: Duration = Duration::from_secs(30);
+
+/// Returns when it wants to be called again.
+pub async fn reconcile(plugin: Arc<Plugin>, context: &Context) -> Result<Duration, Error> {
+    if plugin.metadata.deletion_timestamp.is_some() {
+        // Its children go with it, by their owner references.
+        return Ok(SETTLED);
+    }
+    let world = dereference::dereference(plugin, context).await?;
+    let valid = match validate::validate(&world, &context.pods) {
+        Ok(valid) => valid,
+        Err(refusal) => {
+            report::report(context, &world, status::refused(&refusal, &world)).await?;
+            return Ok(REFUSED);
+        }
+    };
+    let plan = plan::plan(&valid, &world, &context.pods, &context.without_namespace());
+    if plan.record.fallen_back.as_ref() == Some(&plan.shape) {
+        context.note_without_namespace(&plan.shape);
+    }
+    let desired = build::build(build::From {
+        valid: &valid,
+        plan: &plan,
+        pods: &context.pods,
+        user: world.user,
+        root_key: &context.root_key,
+    });
+    apply::apply(context, &world, &plan, desired).await?;
+    let status = status::of(&valid, &world, &plan, &context.pods);
+    report::report(context, &world, status).await?;
+    Ok(again(&world, &plan))
+}
+
+fn again(world: &World, plan: &Plan) -> Duration {
+    let mut after = spread(world);
+    let starts = plan.replicas > 0 && !world.runners().any(|pod| look::is_ready(pod));
+    if starts || matches!(plan.build, Build::Going(_)) || plan.place.is_none() {
+        after = after.min(STARTING);
+    }
+    if let Build::Failed(failure) = &plan.build
+        && !plan::is_final(&failure.reason)
+    {
+        let wait = failure.again_at().duration_since(world.now);
+        after = after.min(Duration::try_from(wait).unwrap_or_default() + Duration::from_secs(1));
+    }
+    match &world.config {
+        Config::NotAsked => {}
+        Config::Values(_) if plan.replicas == 0 && plan.serving().is_some() => {
+            after = after.min(CONFIG_IDLE);
+        }
+        Config::Values(_) | Config::Missing(_) | Config::NotTheOwners(_) => {
+            after = after.min(CONFIG_WANTED);
+        }
+    }
+    after
+}
+
+/// Not all at the same time: up to a fifth later, by the letters of the UID.
+fn spread(world: &World) -> Duration {
+    let uid = world.plugin.uid().unwrap_or_default();
+    let part = uid.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)) % 100;
+    SETTLED + Duration::from_millis(part * 1200)
+}

@@ -1,0 +1,368 @@
+//! What is to be done for a Plugin: pure, from what there is.
+//!
+//! ```text
+//! target    what should serve: the pin, or the newest build of the source
+//! build     the Job that gets there, unless it serves already
+//! serving   what a Job has put on the volume last; a Job that fails leaves it alone
+//! rendered  rises when configuration or serving revision change
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use famulus_crds::BuildKey;
+use famulus_crds::labels::Part;
+use famulus_crds::names::{Child, child};
+use famulus_crds::plugin::{Reason, State};
+use famulus_protocol::revision::{BuildFile, BuildSource};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::build::content;
+use super::confine::{self, UserNamespace};
+use super::dereference::World;
+use super::look::{self, Progress, Trouble};
+use super::record::{Failure, Newest, Record, Revision, SCRATCH, Seen, Shape};
+use super::validate::Valid;
+use crate::settings::Pods;
+
+/// What follows from what there is.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The record as it should be kept.
+    pub record: Record,
+    pub user_namespace: UserNamespace,
+    /// What the plugin's Pods look like to the node.
+    pub shape: Shape,
+    pub volume: Volume,
+    /// Which volume it is: the claim's UID. None before there is a claim.
+    pub place: Option<String>,
+    pub wants_claim: bool,
+    pub build: Build,
+    /// A Job that should begin.
+    pub order: Option<Order>,
+    /// Jobs that are of no use, and the Secrets of their orders.
+    pub obsolete: Vec<String>,
+    /// Orders of Jobs that have ended.
+    pub delivered: Vec<String>,
+    pub replicas: i32,
+    /// What keeps a runner from its work.
+    pub trouble: Option<Trouble>,
+    pub config: BTreeMap<String, String>,
+}
+
+/// Where a plugin's files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volume {
+    Claim,
+    /// In the Pod; they end with it.
+    Scratch,
+}
+
+/// How the wanted revision stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Build {
+    /// It serves.
+    Settled,
+    Going(Progress),
+    Failed(Failure),
+    /// Nothing is built while the Plugin is suspended.
+    Held,
+}
+
+/// A build to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub key: BuildKey,
+    pub source: BuildSource,
+}
+
+pub fn plan(
+    valid: &Valid,
+    world: &World,
+    pods: &Pods,
+    without_namespace: &BTreeSet<Shape>,
+) -> Plan {
+    let before = Record::of(world.mounted.as_ref());
+    let mut record = before.clone();
+    let volume = volume(valid, world, pods);
+    let shape = Shape { class: valid.class.clone(), claim: volume == Volume::Claim };
+    if record.seen.is_none() && without_namespace.contains(&shape) {
+        record.fallen_back = Some(shape.clone());
+    }
+    see(&mut record, valid, world);
+    let namespace = confine::decide(pods, &shape, &record);
+
+    let mut plan = Plan {
+        record,
+        user_namespace: namespace,
+        shape,
+        volume,
+        place: place(volume, world),
+        wants_claim: valid.state == State::Persistent,
+        build: Build::Settled,
+        order: None,
+        obsolete: Vec::new(),
+        delivered: Vec::new(),
+        replicas: 0,
+        trouble: None,
+        config: world.config.values(),
+    };
+    plan.follow(valid, world);
+    plan.watch_runners(valid, world);
+    plan.user_namespace = confine::decide(pods, &plan.shape, &plan.record);
+    plan.count(valid, world, &before);
+    plan
+}
+
+impl Plan {
+    /// What serves from the volume that there is. A volume that was lost is filled anew.
+    pub fn serving(&self) -> Option<&Revision> {
+        let here = self.place.as_deref() == Some(&self.record.volume);
+        self.record.serving.as_ref().filter(|_| here)
+    }
+
+    /// The build that is needed to serve what should serve. None, when it serves.
+    fn target(&self, valid: &Valid) -> Option<Order> {
+        let serving = self.serving().map(|serving| serving.digest.as_str());
+        let key = source_key(valid);
+        let restore = |digest: &str| {
+            let key = BuildKey::restored(&valid.source, valid.refresh.as_deref(), digest);
+            Order { key, source: BuildSource::Revision(digest.to_owned()) }
+        };
+        if let Some(pin) = &valid.pin {
+            return (serving != Some(pin)).then(|| restore(pin));
+        }
+        match self.record.newest.as_ref().filter(|newest| newest.key == key.as_str()) {
+            Some(newest) if serving == Some(&newest.revision.digest) => None,
+            Some(newest) => Some(restore(&newest.revision.digest)),
+            None => Some(Order { key, source: source(valid) }),
+        }
+    }
+
+    /// Follows the Job of the target, or begins it.
+    fn follow(&mut self, valid: &Valid, world: &World) {
+        let target = self.target(valid);
+        let wanted = target.as_ref().map(|order| name_of(valid, order.key));
+        for job in &world.jobs {
+            if Some(job.name_any()) != wanted || valid.suspend {
+                self.obsolete.push(job.name_any());
+            }
+        }
+        let Some(order) = target else { return };
+        if valid.suspend {
+            self.build = Build::Held;
+            return;
+        }
+        let job = world.jobs.iter().find(|job| Some(job.name_any()) == wanted);
+        match job {
+            Some(job) => self.look_at(job, valid, world, order),
+            None => self.begin(world.now, order),
+        }
+    }
+
+    fn look_at(&mut self, job: &Arc<Job>, valid: &Valid, world: &World, order: Order) {
+        let uid = job.uid().unwrap_or_default();
+        let key = order.key.as_str().to_owned();
+        if let Some(failure) = self.record.failed.clone().filter(|it| it.job == uid) {
+            // It is known already. It stays to be looked at, and makes way for the next try.
+            self.delivered.push(job.name_any());
+            if is_final(&failure.reason) || world.now < failure.again_at() {
+                self.build = Build::Failed(failure);
+            } else {
+                self.obsolete.push(job.name_any());
+                self.build = Build::Going(Progress::Working);
+            }
+            return;
+        }
+        let progress = self.progress(job, world);
+        match progress {
+            Progress::Done(revision) => {
+                self.obsolete.push(job.name_any());
+                self.arrive(valid, &key, revision);
+                // What was built may not be what is pinned.
+                if let Some(next) = self.target(valid) {
+                    self.begin(world.now, next);
+                }
+            }
+            Progress::Failed { reason, message } => {
+                self.delivered.push(job.name_any());
+                self.fail(&key, &uid, (&reason, &message), world.now);
+            }
+            Progress::Stuck if self.user_namespace == UserNamespace::Preferred => {
+                // The next reconcile begins it anew, without a user namespace.
+                self.record.fallen_back = Some(self.shape.clone());
+                self.obsolete.push(job.name_any());
+                self.build = Build::Going(Progress::Working);
+            }
+            Progress::Working
+            | Progress::Stuck
+            | Progress::Unschedulable(_)
+            | Progress::Unstartable(_) => self.build = Build::Going(progress),
+        }
+    }
+
+    fn progress(&self, job: &Job, world: &World) -> Progress {
+        let pod = pods_of(job, world).max_by_key(|pod| pod.creation_timestamp());
+        let progress = match pod {
+            Some(pod) => look::progress(pod, world.now),
+            None => look::without_pod(job, world.now),
+        };
+        let bare = pod.and_then(|pod| look::probed(pod)).is_some_and(|seen| !seen.user_namespace);
+        if bare && self.user_namespace == UserNamespace::Required {
+            return Progress::Failed {
+                reason: Reason::NoUserNamespace.name().to_owned(),
+                message: "the node gave the Pod of the build no user namespace, and the \
+                          installation requires one; use nodes that have them, or set \
+                          userNamespaces to Preferred"
+                    .to_owned(),
+            };
+        }
+        progress
+    }
+
+    fn begin(&mut self, now: Timestamp, order: Order) {
+        if let Some(failure) = &self.record.failed
+            && failure.key == order.key.as_str()
+            && (is_final(&failure.reason) || now < failure.again_at())
+        {
+            self.build = Build::Failed(failure.clone());
+            return;
+        }
+        self.build = Build::Going(Progress::Working);
+        // Before there is a claim, nobody knows whether it will ever be bound.
+        self.order = self.place.is_some().then_some(order);
+    }
+
+    fn arrive(&mut self, valid: &Valid, key: &str, revision: Revision) {
+        if key == source_key(valid).as_str() {
+            let newest = Newest { key: key.to_owned(), revision: revision.clone() };
+            self.record.newest = Some(newest);
+        }
+        self.record.serving = Some(revision);
+        self.record.volume = self.place.clone().unwrap_or_default();
+        self.record.failed = None;
+        self.build = Build::Settled;
+    }
+
+    fn fail(&mut self, key: &str, job: &str, said: (&str, &str), now: Timestamp) {
+        let mut failure = Failure::after(self.record.failed.as_ref(), key, said, now);
+        job.clone_into(&mut failure.job);
+        self.record.failed = Some(failure.clone());
+        self.build = Build::Failed(failure);
+    }
+
+    /// What keeps the runner from its work; and without a user namespace it may start after all.
+    fn watch_runners(&mut self, valid: &Valid, world: &World) {
+        let mut runners = world.runners();
+        self.trouble = runners.find_map(|pod| look::start(pod, world.now));
+        let stuck = self.trouble == Some(Trouble::Stuck);
+        if stuck && self.user_namespace == UserNamespace::Preferred {
+            self.record.fallen_back = Some(self.shape.clone());
+        }
+        if self.trouble.is_none() && valid.replicas > 0 {
+            self.trouble = world.runner.as_deref().and_then(look::refused);
+        }
+    }
+
+    /// How many runners there should be, and the number of what they are given.
+    fn count(&mut self, valid: &Valid, world: &World, before: &Record) {
+        let bare = self.record.seen.as_ref().is_some_and(|seen| !seen.user_namespace);
+        let refused = bare && self.user_namespace == UserNamespace::Required;
+        let may_run = self.serving().is_some() && !valid.suspend && !refused;
+        self.replicas = if may_run { valid.replicas } else { 0 };
+
+        let content = content(valid, self);
+        if content != before.content {
+            // A record that was lost must not make a number mean two things.
+            let told = world.plugin.status.as_ref().map_or(0, |status| status.rendered);
+            self.record.rendered = before.rendered.max(told) + 1;
+            self.record.content = content;
+            self.record.rendered_at = Some(world.now);
+        }
+    }
+}
+
+fn source_key(valid: &Valid) -> BuildKey {
+    BuildKey::source(&valid.source, valid.refresh.as_deref())
+}
+
+fn source(valid: &Valid) -> BuildSource {
+    match (&valid.source.git, &valid.source.inline) {
+        (Some(git), _) => BuildSource::Git { url: git.url.clone(), r#ref: git.reference.clone() },
+        (None, inline) => {
+            let files = inline.iter().flat_map(|inline| &inline.files);
+            let file = |file: &famulus_crds::plugin::InlineFile| BuildFile {
+                path: file.path.clone(),
+                content: file.content.clone(),
+            };
+            BuildSource::Inline { files: files.map(file).collect() }
+        }
+    }
+}
+
+fn name_of(valid: &Valid, key: BuildKey) -> String {
+    child(&valid.object, Child::Build(key))
+}
+
+/// Whether the same build would fail again.
+pub fn is_final(reason: &str) -> bool {
+    match Reason::parse(reason) {
+        Some(
+            Reason::RefNotFound
+            | Reason::ManifestInvalid
+            | Reason::InitFailed
+            | Reason::RevisionUnknown,
+        ) => true,
+        Some(_) | None => false,
+    }
+}
+
+fn pods_of<'a>(job: &Job, world: &'a World) -> impl Iterator<Item = &'a Arc<Pod>> {
+    let uid = job.uid();
+    world.of_part(Part::Build).filter(move |pod| {
+        let mut owners = pod.owner_references().iter();
+        owners.any(|owner| Some(&owner.uid) == uid.as_ref())
+    })
+}
+
+/// A claim that names no class although it exists found no default class when it was made.
+fn volume(valid: &Valid, world: &World, pods: &Pods) -> Volume {
+    if valid.state == State::Ephemeral {
+        return Volume::Scratch;
+    }
+    let classless = world.claim.as_ref().is_some_and(|claim| {
+        let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+        let bound = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+        class.unwrap_or_default().is_empty() && bound.is_none()
+    });
+    if classless && pods.storage_class.is_none() { Volume::Scratch } else { Volume::Claim }
+}
+
+fn place(volume: Volume, world: &World) -> Option<String> {
+    match volume {
+        Volume::Scratch => Some(SCRATCH.to_owned()),
+        Volume::Claim => world.claim.as_ref().and_then(|claim| claim.uid()),
+    }
+}
+
+/// Takes in what the newest probe found.
+fn see(record: &mut Record, valid: &Valid, world: &World) {
+    let found = world.pods.iter().filter_map(|pod| {
+        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
+        Some((pod.creation_timestamp(), class, look::probed(pod)?))
+    });
+    if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
+        record.seen = Some(Seen {
+            network: probed.network,
+            detail: probed.detail,
+            user_namespace: probed.user_namespace,
+            class,
+        });
+    } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
+        // Of a Pod of another class nothing follows for this one.
+        record.seen = None;
+    }
+}

@@ -1,0 +1,375 @@
+//! What the operator is told by its environment (`FAMULUS_OPERATOR_…`).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use famulus_crds::plugin::{Amounts, Quantity, Resources};
+use k8s_openapi::api::core::v1::Toleration;
+use serde::de::DeserializeOwned;
+
+/// Every variable begins with it.
+const PREFIX: &str = "FAMULUS_OPERATOR_";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{PREFIX}{0} is not set; see docs/ARCHITECTURE.md, the operator")]
+    Missing(&'static str),
+    #[error("{PREFIX}{name} is `{value}`; write {wanted}")]
+    Wrong { name: &'static str, value: String, wanted: &'static str },
+    #[error(
+        "{PREFIX}{name} is `{value}`: the Service that it names did not exist when this Pod \
+         started; install the Service, and delete the Pod"
+    )]
+    NoService { name: &'static str, value: String },
+    #[error("{PREFIX}{0} is no setting; remove it, or correct its name")]
+    Unknown(String),
+}
+
+/// The whole of it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where Plugins live, and all that is made for them.
+    pub sandbox_namespace: String,
+    /// Where the Lease lives.
+    pub system_namespace: String,
+    pub release: String,
+    /// Who of several operators this one is: the name of its Pod.
+    pub identity: String,
+    /// The file with the installation's root key.
+    pub root_key_file: PathBuf,
+    /// Health and metrics.
+    pub listen: SocketAddr,
+    /// A log filter, and whether lines are JSON.
+    pub log: String,
+    pub log_json: bool,
+    /// Base URL of a collector of traces.
+    pub otlp_endpoint: Option<String>,
+    pub pods: Pods,
+}
+
+/// What every Pod of the sandbox is made with.
+#[derive(Clone, Debug)]
+pub struct Pods {
+    pub release: String,
+    pub image: String,
+    /// Where the app takes bundles and results.
+    pub callback: SocketAddr,
+    /// What a Pod must not reach: the API server, and a live port of the app.
+    pub denied: [SocketAddr; 2],
+    /// The only resolver that a Pod asks.
+    pub resolver: IpAddr,
+    pub user_namespaces: UserNamespaces,
+    /// The RuntimeClass where a Plugin names none.
+    pub runtime_class: Option<String>,
+    /// RuntimeClasses whose Pods do not start in a user namespace, and have a kernel of their own.
+    pub own_kernel_classes: Vec<String>,
+    /// Left out, it is the cluster's default.
+    pub storage_class: Option<String>,
+    pub state_size: Quantity,
+    /// Run plugins although their network was not found closed.
+    pub accept_open_network: bool,
+    /// What a runner gets where its Plugin does not say.
+    pub resources: Resources,
+    /// What the containers of a build get.
+    pub build_resources: Resources,
+    /// User ids, one for each Plugin.
+    pub uids: RangeInclusive<i64>,
+    pub pull_secrets: Vec<String>,
+    pub node_selector: BTreeMap<String, String>,
+    pub tolerations: Vec<Toleration>,
+    /// Private hosts with port that builds may fetch from.
+    pub allow_hosts: Vec<String>,
+}
+
+/// Whether Pods get a user namespace, in which their user ids mean nothing on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserNamespaces {
+    /// A Pod that gets none runs nothing.
+    Required,
+    /// Where the node has none, Pods run without, and a condition says so.
+    Preferred,
+    Off,
+}
+
+impl FromStr for UserNamespaces {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "Required" => Ok(Self::Required),
+            "Preferred" => Ok(Self::Preferred),
+            "Off" => Ok(Self::Off),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads them from the variables of a process. A name that is not known is an error: a guard
+    /// that was mistyped would not be one.
+    pub fn read(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, SettingsError> {
+        let mut given = Given::of(variables);
+        let callback: IpAddr = given.needed("CALLBACK_HOST", "an IP address")?;
+        let port = "a port";
+        let canary = SocketAddr::new(callback, given.or("CANARY_PORT", 3003, port)?);
+        let release: String = given.needed("RELEASE", TEXT)?;
+        let settings = Self {
+            sandbox_namespace: given.needed("SANDBOX_NAMESPACE", TEXT)?,
+            system_namespace: given.needed("SYSTEM_NAMESPACE", TEXT)?,
+            release: release.clone(),
+            identity: given.or("IDENTITY", given.host.clone(), TEXT)?,
+            root_key_file: given.needed("ROOT_KEY_FILE", "a file")?,
+            listen: given.or("LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), ADDRESS)?,
+            log: given.or("LOG", "info".to_owned(), "a log filter")?,
+            log_json: given.or("LOG_JSON", true, BOOL)?,
+            otlp_endpoint: given.read("OTLP_ENDPOINT", "a URL")?,
+            pods: Pods {
+                release,
+                image: given.needed("RUNNER_IMAGE", "the name of an image")?,
+                callback: SocketAddr::new(callback, given.or("CALLBACK_PORT", 3002, port)?),
+                denied: [given.api_address()?, canary],
+                resolver: given.needed("RESOLVER", "an IP address")?,
+                user_namespaces: given.or(
+                    "USER_NAMESPACES",
+                    UserNamespaces::Preferred,
+                    "Required, Preferred or Off",
+                )?,
+                runtime_class: given.read("RUNTIME_CLASS", TEXT)?,
+                own_kernel_classes: given.list("OWN_KERNEL_CLASSES", &["gvisor", "runsc"])?,
+                storage_class: given.read("STORAGE_CLASS", TEXT)?,
+                state_size: Quantity(given.or("STATE_SIZE", "1Gi".to_owned(), "an amount")?),
+                accept_open_network: given.or("ACCEPT_OPEN_NETWORK", false, BOOL)?,
+                resources: given.json(
+                    "RESOURCES",
+                    default_resources,
+                    "JSON with requests and limits",
+                )?,
+                build_resources: given.json(
+                    "BUILD_RESOURCES",
+                    default_build_resources,
+                    "JSON with requests and limits",
+                )?,
+                uids: given.range("UID_RANGE", 200_000..=265_535)?,
+                pull_secrets: given.list("PULL_SECRETS", &[])?,
+                node_selector: given.json("NODE_SELECTOR", BTreeMap::new, "JSON with labels")?,
+                tolerations: given.json("TOLERATIONS", Vec::new, "JSON with tolerations")?,
+                allow_hosts: given.list("ALLOW_HOSTS", &[])?,
+            },
+        };
+        given.nothing_left()?;
+        Ok(settings)
+    }
+}
+
+const TEXT: &str = "a name";
+const BOOL: &str = "true or false";
+const ADDRESS: &str = "an IP address with a port";
+
+/// Enough for a script and its interpreter; a call that wants more says so in its Plugin.
+fn default_resources() -> Resources {
+    resources(("20m", "64Mi", "64Mi"), ("1", "256Mi", "1Gi"))
+}
+
+/// Init scripts compile and unpack.
+fn default_build_resources() -> Resources {
+    resources(("50m", "64Mi", "64Mi"), ("2", "1Gi", "2Gi"))
+}
+
+fn resources(requests: (&str, &str, &str), limits: (&str, &str, &str)) -> Resources {
+    let amounts = |(cpu, memory, disk): (&str, &str, &str)| {
+        let amount = |text: &str| Some(Quantity(text.to_owned()));
+        Some(Amounts { cpu: amount(cpu), memory: amount(memory), ephemeral_storage: amount(disk) })
+    };
+    Resources { requests: amounts(requests), limits: amounts(limits) }
+}
+
+/// Variables that were not read yet, without their prefix.
+struct Given {
+    ours: BTreeMap<String, String>,
+    /// What Kubernetes tells every Pod.
+    kubernetes: [Option<String>; 2],
+    host: String,
+}
+
+impl Given {
+    fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let all: BTreeMap<String, String> = variables
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let kubernetes = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]
+            .map(|name| all.get(name).cloned());
+        let host = all.get("HOSTNAME").cloned().unwrap_or_else(|| "operator".to_owned());
+        // An empty value is what a chart writes for nothing.
+        let ours = all
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?.to_owned(), value)))
+            .collect();
+        Self { ours, kubernetes, host }
+    }
+
+    fn text(&mut self, name: &'static str) -> Result<Option<String>, SettingsError> {
+        match self.ours.remove(name) {
+            Some(value) if value.starts_with("$(") => Err(SettingsError::NoService { name, value }),
+            value => Ok(value),
+        }
+    }
+
+    fn read<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        wanted: &'static str,
+    ) -> Result<Option<T>, SettingsError> {
+        let Some(value) = self.text(name)? else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| SettingsError::Wrong { name, value, wanted })
+    }
+
+    fn or<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        otherwise: T,
+        wanted: &'static str,
+    ) -> Result<T, SettingsError> {
+        Ok(self.read(name, wanted)?.unwrap_or(otherwise))
+    }
+
+    fn needed<T: FromStr>(
+        &mut self,
+        name: &'static str,
+        wanted: &'static str,
+    ) -> Result<T, SettingsError> {
+        self.read(name, wanted)?.ok_or(SettingsError::Missing(name))
+    }
+
+    fn json<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+        otherwise: impl FnOnce() -> T,
+        wanted: &'static str,
+    ) -> Result<T, SettingsError> {
+        let Some(value) = self.text(name)? else { return Ok(otherwise()) };
+        serde_json::from_str(&value).map_err(|_| SettingsError::Wrong { name, value, wanted })
+    }
+
+    fn list(
+        &mut self,
+        name: &'static str,
+        otherwise: &[&str],
+    ) -> Result<Vec<String>, SettingsError> {
+        let Some(value) = self.text(name)? else {
+            return Ok(otherwise.iter().map(ToString::to_string).collect());
+        };
+        let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
+        Ok(parts.map(str::to_owned).collect())
+    }
+
+    fn range(
+        &mut self,
+        name: &'static str,
+        otherwise: RangeInclusive<i64>,
+    ) -> Result<RangeInclusive<i64>, SettingsError> {
+        let Some(value) = self.text(name)? else { return Ok(otherwise) };
+        let ends = value.split_once('-').and_then(|(first, last)| {
+            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (first > 0 && first <= last && last < 1 << 31).then_some(first..=last)
+        });
+        ends.ok_or(SettingsError::Wrong { name, value, wanted: "two user ids, as 200000-265535" })
+    }
+
+    fn api_address(&mut self) -> Result<SocketAddr, SettingsError> {
+        if let Some(address) = self.read("API_ADDRESS", ADDRESS)? {
+            return Ok(address);
+        }
+        let [host, port] = &self.kubernetes;
+        let address = host
+            .as_ref()
+            .zip(port.as_ref())
+            .and_then(|(host, port)| Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?)));
+        address.ok_or(SettingsError::Missing("API_ADDRESS"))
+    }
+
+    fn nothing_left(self) -> Result<(), SettingsError> {
+        match self.ours.into_keys().next() {
+            Some(name) => Err(SettingsError::Unknown(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let needed = [
+            ("CALLBACK_HOST", "10.96.3.4"),
+            ("RELEASE", "famulus"),
+            ("SANDBOX_NAMESPACE", "famulus-sandbox"),
+            ("SYSTEM_NAMESPACE", "famulus"),
+            ("ROOT_KEY_FILE", "/run/key"),
+            ("RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-slim"),
+            ("RESOLVER", "10.96.3.5"),
+        ];
+        let mut all: BTreeMap<String, &str> = BTreeMap::new();
+        for (name, value) in needed.iter().chain(variables) {
+            all.insert(format!("{PREFIX}{name}"), value);
+        }
+        let foreign =
+            [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        let all = all.into_iter().chain(foreign.map(|(name, value)| (name.to_owned(), value)));
+        Settings::read(all.map(|(name, value)| (name.into(), value.into())))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_default() {
+        let settings = read(&[("STORAGE_CLASS", "")]).unwrap();
+        assert_eq!(settings.pods.callback.to_string(), "10.96.3.4:3002");
+        let denied = settings.pods.denied.map(|address| address.to_string());
+        assert_eq!(denied, ["10.96.0.1:443", "10.96.3.4:3003"]);
+        assert_eq!(settings.pods.uids, 200_000..=265_535);
+        assert_eq!(settings.pods.user_namespaces, UserNamespaces::Preferred);
+        assert_eq!(settings.pods.storage_class, None);
+        assert!(!settings.pods.accept_open_network);
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let check = |name: &str, value: &str, expected: &str| {
+            assert_eq!(read(&[(name, value)]).unwrap_err(), expected);
+        };
+        check(
+            "ACCEPT_OPEN_NETWORKS",
+            "true",
+            "FAMULUS_OPERATOR_ACCEPT_OPEN_NETWORKS is no setting; remove it, or correct its name",
+        );
+        check(
+            "USER_NAMESPACES",
+            "required",
+            "FAMULUS_OPERATOR_USER_NAMESPACES is `required`; write Required, Preferred or Off",
+        );
+        check(
+            "UID_RANGE",
+            "0-5",
+            "FAMULUS_OPERATOR_UID_RANGE is `0-5`; write two user ids, as 200000-265535",
+        );
+        check(
+            "RESOLVER",
+            "$(FAMULUS_RESOLVER_SERVICE_HOST)",
+            "FAMULUS_OPERATOR_RESOLVER is `$(FAMULUS_RESOLVER_SERVICE_HOST)`: the Service that it \
+             names did not exist when this Pod started; install the Service, and delete the Pod",
+        );
+        check(
+            "RESOURCES",
+            "{",
+            "FAMULUS_OPERATOR_RESOURCES is `{`; write JSON with requests and limits",
+        );
+    }
+}

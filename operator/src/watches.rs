@@ -1,0 +1,189 @@
+//! The watches that fill the caches, and tell which Plugin to look at.
+//!
+//! Each kind has a watch of its own, limited to what is ours. An object that cannot be read is left
+//! out, with a word in the log; the watch goes on. A watch that breaks begins anew, ever more slowly.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use famulus_crds::labels::{MANAGED_BY, OPERATOR};
+use famulus_crds::plugin::Plugin;
+use famulus_lifecycle::{OnExit, Tasks};
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::NamespaceResourceScope;
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Mutex, mpsc};
+
+use crate::cache::Cache;
+use crate::context::{Context, Stores};
+
+/// Plugins that wait to be looked at. When it is full the watches wait: what they would say is not
+/// lost, but said later.
+pub const WAITING: usize = 1024;
+
+/// Objects in one answer while a list is read.
+const PAGE: u32 = 250;
+
+/// Tells who is to be looked at.
+pub type Triggers = mpsc::Sender<ObjectRef<Plugin>>;
+
+/// Starts all of them.
+pub fn start(
+    context: &Arc<Context>,
+    client: &Client,
+    writer: Writer<Plugin>,
+    triggers: &Triggers,
+    tasks: &Tasks,
+) {
+    plugins(context, client, writer, triggers, tasks);
+    children(context, client, triggers, tasks, "watch.identities", |stores| &stores.identities);
+    children(context, client, triggers, tasks, "watch.claims", |stores| &stores.claims);
+    children(context, client, triggers, tasks, "watch.runners", |stores| &stores.runners);
+    children(context, client, triggers, tasks, "watch.jobs", |stores| &stores.jobs);
+    children(context, client, triggers, tasks, "watch.pods", |stores| &stores.pods);
+}
+
+fn plugins(
+    context: &Arc<Context>,
+    client: &Client,
+    writer: Writer<Plugin>,
+    triggers: &Triggers,
+    tasks: &Tasks,
+) {
+    let api: Api<DeserializeGuard<Plugin>> = Api::namespaced(client.clone(), &context.namespace);
+    let (context, triggers) = (Arc::clone(context), triggers.clone());
+    // The writer outlives a watch that panicked.
+    let writer = Arc::new(Mutex::new(writer));
+    tasks.spawn_loop("watch.plugins", OnExit::Restart, move || {
+        let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        let writer = Arc::clone(&writer);
+        async move {
+            let events = watch(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                let Some(event) = readable(event) else { continue };
+                let about = match &event {
+                    Event::Apply(plugin) | Event::InitApply(plugin) => {
+                        vec![ObjectRef::from_obj(plugin)]
+                    }
+                    Event::Delete(plugin) => {
+                        context.forget(&plugin.name_any(), &plugin.uid().unwrap_or_default());
+                        // Who waited for its name.
+                        let others = context.stores.plugins.indexed(&plugin.spec.name);
+                        others.iter().map(|other| ObjectRef::from_obj(other.as_ref())).collect()
+                    }
+                    Event::Init | Event::InitDone => Vec::new(),
+                };
+                writer.lock().await.apply_watcher_event(&event);
+                context.stores.plugins.apply(event);
+                tell(&triggers, about).await;
+            }
+        }
+    });
+}
+
+fn children<K>(
+    context: &Arc<Context>,
+    client: &Client,
+    triggers: &Triggers,
+    tasks: &Tasks,
+    name: &'static str,
+    cache: fn(&Stores) -> &Cache<K>,
+) where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + DeserializeOwned
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), &context.namespace);
+    let (context, triggers) = (Arc::clone(context), triggers.clone());
+    tasks.spawn_loop(name, OnExit::Restart, move || {
+        let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        async move {
+            let ours = format!("{MANAGED_BY}={OPERATOR}");
+            let config = watcher::Config::default().labels(&ours).page_size(PAGE);
+            let events = watch(api, config).default_backoff();
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                let Some(event) = readable(event) else { continue };
+                let about = match &event {
+                    Event::Apply(child) | Event::InitApply(child) | Event::Delete(child) => {
+                        belongs_to(&context, child)
+                    }
+                    Event::Init | Event::InitDone => Vec::new(),
+                };
+                cache(&context.stores).apply(event);
+                tell(&triggers, about).await;
+            }
+        }
+    });
+}
+
+/// The Plugin of a child. A Pod belongs to its Job or ReplicaSet first, and has the label.
+fn belongs_to<K: ResourceExt>(context: &Context, child: &K) -> Vec<ObjectRef<Plugin>> {
+    let plugin = |name: &str| ObjectRef::new(name).within(&context.namespace);
+    let owners = child.owner_references().iter().filter(|owner| owner.kind == "Plugin");
+    let owners: Vec<_> = owners.map(|owner| plugin(&owner.name)).collect();
+    if !owners.is_empty() {
+        return owners;
+    }
+    let stem = child.labels().get(famulus_crds::labels::PLUGIN);
+    let stems = stem.into_iter().flat_map(|stem| context.stores.identities.indexed(stem));
+    let owners = stems.flat_map(|identity| identity.owner_references().to_vec());
+    owners.map(|owner| plugin(&owner.name)).collect()
+}
+
+async fn tell(triggers: &Triggers, about: Vec<ObjectRef<Plugin>>) {
+    for plugin in about {
+        // Nobody listens any more: the operator ends.
+        let _gone = triggers.send(plugin).await;
+    }
+}
+
+/// The event without the guard. What cannot be read is left as it was.
+fn readable<K>(event: Result<Event<DeserializeGuard<K>>, watcher::Error>) -> Option<Event<K>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let kind = K::kind(&());
+    let event = match event {
+        Ok(event) => event,
+        Err(error) => {
+            metrics::counter!("famulus_operator_watch_errors_total", "kind" => kind.to_string())
+                .increment(1);
+            tracing::warn!(object.kind = %kind, %error, "a watch broke, and begins anew");
+            return None;
+        }
+    };
+    let read = |DeserializeGuard(object): DeserializeGuard<K>| match object {
+        Ok(object) => Some(object),
+        Err(invalid) => {
+            metrics::counter!("famulus_operator_unreadable_total", "kind" => kind.to_string())
+                .increment(1);
+            tracing::warn!(
+                object.kind = %kind,
+                object.name = invalid.metadata.name.unwrap_or_default(),
+                error = invalid.error,
+                "an object cannot be read and is left alone; see who wrote it, and whether its \
+                 definition is of this release"
+            );
+            None
+        }
+    };
+    Some(match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(read(object)?),
+        Event::Apply(object) => Event::Apply(read(object)?),
+        Event::Delete(object) => Event::Delete(read(object)?),
+    })
+}
