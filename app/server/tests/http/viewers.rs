@@ -99,8 +99,14 @@ async fn serve(server: &Scripted, database: &world::Database) -> Child {
 }
 
 /// What a process that serves many viewers who do not read may need beyond what it needed before,
-/// in MiB. Each of them would hold the whole reply if it were kept for them.
-const GROWTH: u64 = 64;
+/// in MiB. They would hold three times as much if the reply were kept for each of them.
+const GROWTH: u64 = 60;
+
+/// What a burst left behind is given back once it is quiet. A viewer that does not read is cut off
+/// after 20 seconds: until then it would hold what is kept for it.
+const STUCK: Duration = Duration::from_secs(15);
+/// Where nobody is cut off meanwhile, the machine may be busy with other things.
+const QUIET: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn viewers_that_never_read_cost_no_memory() {
@@ -129,8 +135,7 @@ async fn viewers_that_never_read_cost_no_memory() {
     assert_eq!(prompt.whole().await.len(), REPLY);
     let ended = owner.reaches(&turn, "complete").await;
     assert_eq!(ended["text"].as_str().unwrap().len(), REPLY);
-    let after = child.memory();
-    assert!(after < before + GROWTH, "{before} MiB before, {after} MiB after");
+    child.settles(before + GROWTH, STUCK).await;
 
     // Nor do bodies that are refused.
     let bodies = (0..12).map(|_| {
@@ -140,8 +145,7 @@ async fn viewers_that_never_read_cost_no_memory() {
     for answer in join_all(bodies).await {
         answer.refused(413);
     }
-    let after = child.memory();
-    assert!(after < before + GROWTH, "{before} MiB before, {after} MiB after");
+    child.settles(before + GROWTH, QUIET).await;
     drop((stuck, prompt));
     drop(child);
     database.drop().await;
@@ -195,9 +199,7 @@ async fn a_thousand_viewers_of_one_conversation_all_see_everything() {
     }
     assert_eq!(owner.reaches(&turn, "complete").await["text"], json!(whole));
     // They are all still there.
-    let grown = child.memory().saturating_sub(before);
-    let allowed = VIEWERS as u64 * EACH / 1024;
-    assert!(grown < allowed, "{grown} MiB for {VIEWERS} viewers, {allowed} are allowed");
+    child.settles(before + VIEWERS as u64 * EACH / 1024, QUIET).await;
     drop((viewers, prompt));
     drop(child);
     database.drop().await;

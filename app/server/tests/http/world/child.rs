@@ -1,10 +1,11 @@
 //! The real binary as a process of its own, where its memory matters.
 
 use super::{Client, soon};
-use std::{net::SocketAddr, process::Stdio};
+use std::{net::SocketAddr, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child as Process, Command},
+    time::{Instant, sleep},
 };
 
 pub(crate) struct Child {
@@ -55,6 +56,19 @@ impl Child {
     /// The most memory that the process ever had, in MiB.
     pub(crate) fn peak(&self) -> u64 {
         self.read("status", "VmHWM:")
+    }
+
+    /// Waits until the process has given back what it does not use, and needs less than `limit` MiB.
+    ///
+    /// # Panics
+    /// When it needs more for so long.
+    pub(crate) async fn settles(&self, limit: u64, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.memory() >= limit {
+            let now = self.memory();
+            assert!(Instant::now() < until, "{now} MiB after {patience:?}, {limit} are allowed");
+            sleep(Duration::from_millis(250)).await;
+        }
     }
 
     /// Memory that would be free if the process ended, in MiB.
