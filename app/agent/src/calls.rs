@@ -42,8 +42,7 @@ pub(crate) enum Next {
 }
 
 /// What the model reads where nobody can say what came of a call.
-const NOBODY_KNOWS: &str =
-    "the outcome of this call is unknown: the worker that sent it ended before the result was \
+const NOBODY_KNOWS: &str = "the outcome of this call is unknown: the worker that sent it ended before the result was \
      recorded; it may or may not have happened, and it was not repeated";
 
 /// What stands around a call of this turn.

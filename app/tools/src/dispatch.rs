@@ -107,7 +107,10 @@ impl Tools for Catalogue {
         let Ok(ready) = self.read(call, &context.grants) else { return };
         let told = ready.entry.tool.recorded(ready.arguments, &context);
         if timeout(LOOK, AssertUnwindSafe(told).catch_unwind()).await.is_err() {
-            tracing::warn!(tool = call.name, "a result that is recorded may be kept elsewhere, too");
+            tracing::warn!(
+                tool = call.name,
+                "a result that is recorded may be kept elsewhere, too"
+            );
         }
     }
 }
