@@ -24,6 +24,7 @@ pub mod model;
 pub mod outbound;
 pub mod person;
 pub mod render;
+pub mod runner;
 pub mod sandbox;
 pub mod schedule;
 pub mod tool;
