@@ -26,7 +26,8 @@ impl Runners for Cluster {
         let current = now.saturating_sub(OLDER).max(0)..=now.saturating_add(NEWER);
         let expected = bearer::runner(&self.root_key, &known.uid, proof.rendered);
         let right = bool::from(expected.as_bytes().ct_eq(proof.bearer.as_bytes()));
-        (right && current.contains(&proof.rendered)).then(|| known.name.clone())
+        let there = self.table.owns(&known.stem, proof.from);
+        (right && there && current.contains(&proof.rendered)).then(|| known.name.clone())
     }
 
     async fn collect(

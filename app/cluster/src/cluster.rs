@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use famulus_core::sandbox::{
 use famulus_crds::bearer;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::CallId;
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
@@ -22,7 +23,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::activation::unreachable;
-use crate::conduct::{Awaited, Trail, Waited, lost};
+use crate::conduct::{Awaited, Waited, lost};
 use crate::idle::Use;
 use crate::plugin::Known;
 use crate::runner::Runner;
@@ -43,7 +44,7 @@ const LOG_BYTES: i64 = 256 * 1024;
 const LOG: Duration = Duration::from_secs(10);
 
 /// Letting a result go is not worth waiting for.
-const ACKNOWLEDGE: Duration = Duration::from_secs(5);
+const ACKNOWLEDGE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -116,6 +117,9 @@ pub struct Cluster {
     pub(crate) demand: Arc<dyn RunnerDemand>,
     pub(crate) table: Arc<Table>,
     pub(crate) used: Use,
+    pub(crate) tasks: Tasks,
+    /// Itself, for tasks that outlive a borrow.
+    pub(crate) own: Weak<Self>,
 }
 
 /// What proves a request to the runners of one plugin.
@@ -151,9 +155,10 @@ impl Cluster {
         if root_key.len() < KEY_BYTES {
             return Err(ConnectError::ShortKey { path, bytes: root_key.len() });
         }
-        let cluster = Arc::new(Self {
+        let http = wire::client().map_err(ConnectError::Http)?;
+        let cluster = Arc::new_cyclic(|own| Self {
             kube,
-            http: wire::client().map_err(ConnectError::Http)?,
+            http,
             namespace: sandbox_namespace,
             root_key,
             callback_url: callback_url.trim_end_matches('/').to_owned(),
@@ -162,6 +167,8 @@ impl Cluster {
             demand,
             table: Arc::default(),
             used: Use::default(),
+            tasks: tasks.clone(),
+            own: Weak::clone(own),
         });
         watches::spawn(&cluster.kube, &cluster.namespace, &cluster.table, tasks);
         let (tended, token) = (Arc::clone(&cluster), tasks.token());
@@ -258,13 +265,16 @@ impl Sandboxes for Cluster {
                 call.tool, call.plugin
             )));
         }
-        let trail = Trail::default();
+        let ward = self.guard(call, id);
         tokio::select! {
             biased;
-            () = call.cancel.cancelled() => {}
-            answer = Box::pin(self.conduct(&call, &id, &trail)) => return answer,
+            () = ward.call.cancel.cancelled() => {}
+            answer = Box::pin(self.conduct(&ward.call, &ward.id, &ward.trail)) => {
+                ward.trail.finish();
+                return answer;
+            }
         }
-        self.stop(&call, &id, &trail).await
+        ward.stopped.await.unwrap_or(Err(SandboxError::Stopped))
     }
 
     async fn ask(
@@ -297,17 +307,11 @@ impl Sandboxes for Cluster {
         let (Some(known), Ok(id)) = (self.table.plugin(plugin), call_id(id)) else { return };
         self.used.came(&id);
         let voice = self.voice(&known);
-        for runner in self.table.runners(&known.stem) {
-            let caller = self.caller(&runner, &voice);
-            match timeout(ACKNOWLEDGE, caller.acknowledge(&id)).await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => {
-                    tracing::debug!(plugin.name = plugin, call.id = %id, %error, "a result stays");
-                }
-                Err(_elapsed) => {
-                    tracing::debug!(plugin.name = plugin, call.id = %id, "a result stays");
-                }
-            }
+        let runners = self.table.runners(&known.stem);
+        let told = runners.iter().map(|runner| self.caller(runner, &voice).acknowledge(&id));
+        let told = timeout(ACKNOWLEDGE, join_all(told)).await;
+        if !told.is_ok_and(|told| told.iter().any(Result::is_ok)) {
+            tracing::debug!(plugin.name = plugin, call.id = %id, "a result stays with its runner");
         }
     }
 

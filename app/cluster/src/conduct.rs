@@ -11,14 +11,12 @@
 //! What holds: once the call may have been sent, nobody but that Pod is asked, until the Pod says
 //! that it never came.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{Progress, SandboxAnswer, SandboxCall, SandboxError};
-use famulus_protocol::{
-    CallId, CallResult, CallState, Callback, Kind, Outcome, Problem, Reason, RunCall,
-};
+use famulus_protocol::{CallId, CallResult, CallState, Callback, Kind, Problem, RunCall};
 use reqwest::Response;
 use tokio::time::{Instant, sleep};
 
@@ -29,30 +27,16 @@ use crate::lines;
 use crate::plugin::Known;
 use crate::runner::Runner;
 use crate::stages::{Part, Stages};
+use crate::stop::Trail;
 use crate::version;
 use crate::wire::{Head, WireError};
 
 /// Between two attempts at the same thing.
-const AGAIN: Duration = Duration::from_millis(250);
+pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 
 /// A call that the runner is asked for so often and does not know never came: the request that was
 /// cut could still have been on its way to it the first time.
-const UNKNOWN_TWICE: u32 = 2;
-
-/// Where a call may have been sent to, for whoever has to stop it.
-#[derive(Debug, Default)]
-pub(crate) struct Trail(Mutex<Option<(Arc<Known>, Arc<Runner>)>>);
-
-impl Trail {
-    fn mark(&self, sent: Option<(&Arc<Known>, &Arc<Runner>)>) {
-        let sent = sent.map(|(known, runner)| (Arc::clone(known), Arc::clone(runner)));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sent;
-    }
-
-    fn read(&self) -> Option<(Arc<Known>, Arc<Runner>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
+pub(crate) const UNKNOWN_TWICE: u32 = 2;
 
 /// What came of sending.
 enum Sent {
@@ -115,7 +99,7 @@ impl Cluster {
             let awaited = Awaited { id, person: call.person, progress: &call.progress, later };
             match self.wait_for(awaited, &known, &runner, lines, &mut stages).await? {
                 Waited::Answer(answer) => return Ok(answer),
-                Waited::Never => trail.mark(None),
+                Waited::Never => trail.not_sent(),
             }
         }
     }
@@ -158,7 +142,7 @@ impl Cluster {
         });
         let request =
             RunCall { tool: call.tool.clone(), parameters: call.parameters.clone(), callback };
-        trail.mark(Some((known, runner)));
+        trail.sent(known, runner);
         let error = match caller.run(id, &request).await {
             Ok(head) => return Ok(Sent::Heard(head)),
             Err(WireError::Broken(why)) => {
@@ -167,7 +151,7 @@ impl Cluster {
             }
             Err(error) => error,
         };
-        trail.mark(None);
+        trail.not_sent();
         match error {
             WireError::Refused(problem) => self.refused(known, runner, problem).await,
             WireError::Unreached(why) | WireError::Broken(why) => Ok(Sent::Not(why)),
@@ -299,53 +283,6 @@ impl Cluster {
         stages.end(Part::Ended);
         Waited::Answer(SandboxAnswer::Ended(result))
     }
-
-    /// Ends a call that its caller does not want any more. What ended by itself first counts.
-    pub(crate) async fn stop(
-        &self,
-        call: &SandboxCall,
-        id: &CallId,
-        trail: &Trail,
-    ) -> Result<SandboxAnswer, SandboxError> {
-        let Some((known, runner)) = trail.read() else { return Err(SandboxError::Stopped) };
-        let until = Instant::now() + self.patience.stop;
-        let (mut told, mut unknown) = (false, 0);
-        while Instant::now() < until {
-            let voice = self.voice(&known);
-            let caller = self.caller(&runner, &voice);
-            told = told || caller.cancel(id).await.is_ok();
-            match caller.state(id).await {
-                Ok(CallState::Ended { result }) if was_cancelled(&result) => {
-                    // It is said to nobody, so nobody else will let it go.
-                    let _kept = caller.acknowledge(id).await;
-                    return Err(SandboxError::Stopped);
-                }
-                Ok(CallState::Ended { result }) => {
-                    let result =
-                        answer::store(result, Some(caller), &self.blobs, call.person).await;
-                    return Ok(SandboxAnswer::Ended(result));
-                }
-                Err(WireError::Refused(problem)) if problem.kind == Kind::NoCall => {
-                    unknown += 1;
-                    if unknown >= UNKNOWN_TWICE {
-                        return Err(SandboxError::Stopped);
-                    }
-                }
-                Ok(CallState::Uploading | CallState::Queued { .. } | CallState::Running)
-                | Err(_) => {}
-            }
-            sleep(AGAIN).await;
-        }
-        tracing::warn!(plugin.name = known.name, call.id = %id, "a call that was stopped did not end");
-        Err(SandboxError::Stopped)
-    }
-}
-
-fn was_cancelled(result: &CallResult) -> bool {
-    result.runs.iter().any(|run| match &run.outcome {
-        Outcome::Failed(failure) => failure.reason == Reason::Cancelled,
-        Outcome::Json { .. } | Outcome::Text { .. } => false,
-    })
 }
 
 pub(crate) fn lost(known: &Known, why: &str) -> SandboxError {

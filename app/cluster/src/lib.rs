@@ -27,6 +27,7 @@ mod lines;
 mod plugin;
 mod runner;
 mod stages;
+mod stop;
 mod table;
 mod version;
 mod watches;

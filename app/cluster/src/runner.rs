@@ -16,6 +16,34 @@ const PORT: u16 = 8090;
 /// The label whose value is the stem of the Pod's Plugin.
 const PLUGIN_LABEL: &str = "famulus.dev/plugin";
 
+/// The label that says what a Pod is for, and its value on one that takes calls.
+pub(crate) const PART_LABEL: &str = "famulus.dev/part";
+const RUNNER: &str = "runner";
+
+/// A Pod of the sandbox: a runner, or one that builds or probes.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) uid: String,
+    pub(crate) stem: String,
+    pub(crate) facts: Facts,
+    /// Only of one that takes calls.
+    pub(crate) runner: Option<Runner>,
+}
+
+impl Seen {
+    /// Nothing, for a Pod that belongs to no plugin.
+    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        let labels = metadata.labels.as_ref()?;
+        Some(Self {
+            uid: metadata.uid.clone()?,
+            stem: labels.get(PLUGIN_LABEL)?.clone(),
+            facts: Facts::of(pod),
+            runner: Runner::of(pod).filter(|_| labels.get(PART_LABEL).is_some_and(|p| p == RUNNER)),
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Runner {
     /// Of the Pod: another Pod is another runner, with other results on its shelf.
@@ -38,11 +66,12 @@ pub(crate) struct Facts {
     pub(crate) ready: bool,
     /// Somebody asked it to end, or it ended.
     pub(crate) ending: bool,
+    /// Its address may be another's by now.
+    pub(crate) ended: bool,
 }
 
 impl Runner {
-    /// Nothing, for a Pod that is no runner.
-    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+    fn of(pod: &Pod) -> Option<Self> {
         let metadata = &pod.metadata;
         Some(Self {
             uid: metadata.uid.clone()?,
@@ -130,11 +159,12 @@ impl Facts {
         let ready =
             conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
         let phase = status.and_then(|status| status.phase.as_deref());
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
         Self {
             address: status.and_then(|status| status.pod_ip.as_ref()?.parse().ok()),
             ready,
-            ending: pod.metadata.deletion_timestamp.is_some()
-                || matches!(phase, Some("Succeeded" | "Failed")),
+            ending: pod.metadata.deletion_timestamp.is_some() || ended,
+            ended,
         }
     }
 }

@@ -3,12 +3,13 @@
 //! A lookup is of memory alone. While the API server is away the table stays as it was.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::plugin::Known;
-use crate::runner::{Facts, Runner};
+use crate::runner::{Runner, Seen};
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -23,6 +24,8 @@ pub(crate) struct Table {
 struct Rows {
     plugins: Option<BTreeMap<String, Arc<Known>>>,
     runners: Option<BTreeMap<String, Arc<Runner>>>,
+    /// The addresses of all Pods of the sandbox, with the stem of their plugin.
+    addresses: BTreeMap<String, (String, IpAddr)>,
     /// Why the API server cannot be read now.
     trouble: Option<String>,
 }
@@ -135,36 +138,37 @@ impl Table {
         self.tell();
     }
 
-    /// A runner that is listed again keeps its history.
-    pub(crate) fn list_runners(&self, listed: Vec<(Runner, Facts)>) {
+    pub(crate) fn list_pods(&self, listed: Vec<Seen>) {
         let mut rows = self.lock();
-        let before = rows.runners.take().unwrap_or_default();
-        let kept = listed.into_iter().map(|(runner, facts)| {
-            let runner = match before.get(&runner.uid) {
-                Some(known) => Arc::clone(known),
-                None => Arc::new(runner),
-            };
-            runner.learn(facts);
-            (runner.uid.clone(), runner)
-        });
-        rows.runners = Some(kept.collect());
+        let before = rows.runners.replace(BTreeMap::new()).unwrap_or_default();
+        rows.addresses.clear();
+        for seen in listed {
+            rows.see(seen, &before);
+        }
         drop(rows);
         self.tell();
     }
 
-    pub(crate) fn apply_runner(&self, runner: Runner, facts: Facts) {
-        if let Some(runners) = &mut self.lock().runners {
-            let uid = runner.uid.clone();
-            runners.entry(uid).or_insert_with(|| Arc::new(runner)).learn(facts);
-        }
+    pub(crate) fn apply_pod(&self, seen: Seen) {
+        self.lock().see(seen, &BTreeMap::new());
         self.tell();
     }
 
-    pub(crate) fn delete_runner(&self, uid: &str) {
-        if let Some(runners) = &mut self.lock().runners {
+    pub(crate) fn delete_pod(&self, uid: &str) {
+        let mut rows = self.lock();
+        rows.addresses.remove(uid);
+        if let Some(runners) = &mut rows.runners {
             runners.remove(uid);
         }
+        drop(rows);
         self.tell();
+    }
+
+    /// Whether a Pod of this plugin has the address.
+    pub(crate) fn owns(&self, stem: &str, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let rows = self.lock();
+        rows.addresses.values().any(|(owner, pod)| owner == stem && *pod == address)
     }
 
     fn tell(&self) {
@@ -174,5 +178,25 @@ impl Table {
     fn lock(&self) -> MutexGuard<'_, Rows> {
         // Single map operations leave nothing half done, so a poisoned lock is usable.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    /// A runner that is seen again, also after a new list, keeps its history.
+    fn see(&mut self, seen: Seen, before: &BTreeMap<String, Arc<Runner>>) {
+        let Seen { uid, stem, facts, runner } = seen;
+        match facts.address.filter(|_| !facts.ended) {
+            Some(address) => {
+                self.addresses.insert(uid.clone(), (stem, address.to_canonical()));
+            }
+            None => {
+                self.addresses.remove(&uid);
+            }
+        }
+        let (Some(runner), Some(runners)) = (runner, &mut self.runners) else { return };
+        let known = before.get(&uid).cloned();
+        let runner =
+            runners.entry(uid).or_insert_with(|| known.unwrap_or_else(|| Arc::new(runner)));
+        runner.learn(facts);
     }
 }

@@ -17,11 +17,8 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::plugin::Known;
-use crate::runner::{Facts, Runner};
+use crate::runner::{PART_LABEL, Seen};
 use crate::table::Table;
-
-/// The Pods that take calls.
-const RUNNERS: &str = "famulus.dev/part=runner";
 
 /// What the watch of one kind does with what it sees.
 struct Sink<K, Row> {
@@ -38,15 +35,15 @@ pub(crate) fn spawn(client: &Client, namespace: &str, table: &Arc<Table>, tasks:
         apply: Table::apply_plugin,
         delete: Table::delete_plugin,
     };
-    let runners = Sink::<Pod, (Runner, Facts)> {
-        read: |pod| Some((Runner::of(pod)?, Facts::of(pod))),
-        list: Table::list_runners,
-        apply: |table, (runner, facts)| table.apply_runner(runner, facts),
-        delete: Table::delete_runner,
+    let pods = Sink::<Pod, Seen> {
+        read: Seen::of,
+        list: Table::list_pods,
+        apply: Table::apply_pod,
+        delete: Table::delete_pod,
     };
     let all = watcher::Config::default();
     start("cluster.plugins", client, namespace, (all.clone(), plugins), table, tasks);
-    start("cluster.runners", client, namespace, (all.labels(RUNNERS), runners), table, tasks);
+    start("cluster.pods", client, namespace, (all.labels(PART_LABEL), pods), table, tasks);
 }
 
 fn start<K, Row>(

@@ -8,6 +8,7 @@
 use crate::ids::PersonId;
 use crate::sandbox::{SandboxError, SandboxResult};
 use async_trait::async_trait;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// When plugins were used, over all processes, and who of them acts on it.
@@ -45,6 +46,8 @@ pub struct Proof<'a> {
     /// The number of what it was given.
     pub rendered: i64,
     pub bearer: &'a str,
+    /// Where the call comes from: only a sandbox of that plugin may show its bearer.
+    pub from: IpAddr,
 }
 
 /// Those who call back.

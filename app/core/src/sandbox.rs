@@ -178,8 +178,7 @@ pub trait Sandboxes: Send + Sync + 'static {
     /// restart. A caller that does not know what it sent before first has to [`Self::ask`].
     async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError>;
 
-    /// What came of a call that was perhaps sent, at `sent` or later: waits for its end, if it runs,
-    /// also of one that ends later.
+    /// What came of a call that was perhaps sent, at `sent` or later: waits for its end, if it runs.
     /// `None` when it did not happen, or its result was acknowledged. Whether a runner that is gone
     /// had it nobody can say: that is [`SandboxError::Lost`].
     async fn ask(
