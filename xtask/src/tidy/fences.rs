@@ -30,10 +30,11 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "reqwest",
-        means: "HTTP is spoken to models, channels, tools and by the command line",
+        means: "HTTP is spoken to models, channels, tools, runners and by the command line",
         allowed: &[
             "famulus-channels",
             "famulus-cli",
+            "famulus-cluster",
             "famulus-local",
             "famulus-models",
             "famulus-tools",
@@ -41,13 +42,13 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "kube",
-        means: "what a cluster holds is described by the custom resources",
-        allowed: &["famulus-crds"],
+        means: "a cluster is spoken to by its adapter, and described by the custom resources",
+        allowed: &["famulus-cluster", "famulus-crds"],
     },
     Fence {
         foreign: "k8s-openapi",
-        means: "what a cluster holds is described by the custom resources",
-        allowed: &["famulus-crds"],
+        means: "a cluster is spoken to by its adapter, and described by the custom resources",
+        allowed: &["famulus-cluster", "famulus-crds"],
     },
     Fence {
         foreign: "landlock",
