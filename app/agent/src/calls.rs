@@ -7,10 +7,10 @@ use famulus_core::{
     crash,
     event::{Event, Status},
     message::ToolResult,
-    tool::{CallContext, CallKey, Repeat, StoreError, ToolOutput, Tools},
+    tool::{AskedAfter, CallContext, CallKey, Repeat, StoreError, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +34,16 @@ pub(crate) enum Next {
     Run {
         mark: bool,
     },
+    /// It was sent, perhaps: ask what came of it.
+    AskAfter,
     Wait {
         deadline: Timestamp,
     },
 }
+
+/// What the model reads where nobody can say what came of a call.
+const NOBODY_KNOWS: &str = "the outcome of this call is unknown: the worker that sent it ended before the result was \
+     recorded; it may or may not have happened, and it was not repeated";
 
 /// What stands around a call of this turn.
 pub(crate) fn context(turn: &LoadedTurn, key: CallKey, stop: &CancellationToken) -> CallContext {
@@ -80,11 +86,7 @@ pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
         }
     }
     match (call.state, call.repeat) {
-        (CallState::Sent, Repeat::Never) => Next::Known(ToolOutput::Unknown(
-            "the outcome of this call is unknown: the worker that sent it ended before the result \
-             was recorded; it may or may not have happened, and it was not repeated"
-                .into(),
-        )),
+        (CallState::Sent, Repeat::Never) => Next::AskAfter,
         (CallState::Sent | CallState::Planned | CallState::Done, Repeat::Safe) => {
             Next::Run { mark: call.approval.is_some() }
         }
@@ -123,14 +125,12 @@ impl Runner<'_> {
                     deadline = Some(deadline.map_or(until, |known| known.min(until)));
                 }
                 Next::Run { mark } => {
-                    stream.emit(Event::Status {
-                        turn: self.turn.id,
-                        status: Status::ToolRunning {
-                            call: call.call.id.clone(),
-                            tool: call.call.name.clone(),
-                        },
-                    });
-                    running.push(self.one(place, call.clone(), mark));
+                    self.show(call, stream);
+                    running.push(self.one(place, call.clone(), mark).boxed());
+                }
+                Next::AskAfter => {
+                    self.show(call, stream);
+                    running.push(self.ask_after(place, call.clone()).boxed());
                 }
             }
         }
@@ -172,6 +172,38 @@ impl Runner<'_> {
         }
     }
 
+    fn show(&self, call: &RecordedCall, stream: &mut Stream) {
+        let (call, tool) = (call.call.id.clone(), call.call.name.clone());
+        let status = Status::ToolRunning { call, tool };
+        stream.emit(Event::Status { turn: self.turn.id, status });
+    }
+
+    /// Takes in what came of a call that a worker sent which is gone, or runs it when it did not
+    /// happen.
+    async fn ask_after(
+        &self,
+        place: usize,
+        call: RecordedCall,
+    ) -> Result<(usize, ToolOutput), StoreError> {
+        let context = context(self.turn, call.key, self.stop);
+        let sent = call.sent_at.unwrap_or(Timestamp::MIN);
+        match self.tools.ask_after(&call.call, context, sent).await {
+            AskedAfter::Ended(output) => {
+                self.settle(&call, &output).await?;
+                Ok((place, output))
+            }
+            AskedAfter::NotSent => self.one(place, call, true).await,
+            AskedAfter::Unknown => Ok((place, ToolOutput::Unknown(NOBODY_KNOWS.into()))),
+        }
+    }
+
+    /// Records what came of a call that may happen only once, and lets its keeper know.
+    async fn settle(&self, call: &RecordedCall, output: &ToolOutput) -> Result<(), StoreError> {
+        self.log.record_output(self.fence, call.key, output).await?;
+        self.tools.recorded(&call.call, context(self.turn, call.key, self.stop)).await;
+        Ok(())
+    }
+
     async fn one(
         &self,
         place: usize,
@@ -191,7 +223,7 @@ impl Runner<'_> {
             "outcome" => if output.is_error() { "error" } else { "ok" })
         .increment(1);
         if call.repeat == Repeat::Never {
-            self.log.record_output(self.fence, call.key, &output).await?;
+            self.settle(&call, &output).await?;
         }
         Ok((place, output))
     }
@@ -232,6 +264,7 @@ mod tests {
             effect: Effect::External,
             repeat,
             state,
+            sent_at: None,
             output: (state == CallState::Done).then(|| ToolOutput::Text("done".into())),
             approval: approval.map(|(state, expires)| RecordedApproval {
                 id: ApprovalId::new(),
@@ -251,7 +284,7 @@ mod tests {
             Wait,
             Done,
             Denied,
-            Unknown,
+            Ask,
         }
         let now = Timestamp::from_second(100).unwrap();
         let check = |state, repeat, approval, spoken, want: Want| {
@@ -261,7 +294,7 @@ mod tests {
                 (Want::Wait, Next::Wait { deadline }) => deadline.as_second() == 200,
                 (Want::Done, Next::Known(ToolOutput::Text(_)))
                 | (Want::Denied, Next::Known(ToolOutput::Denied(_)))
-                | (Want::Unknown, Next::Known(ToolOutput::Unknown(_))) => true,
+                | (Want::Ask, Next::AskAfter) => true,
                 _ => false,
             };
             assert!(fits, "{state:?} {repeat:?} {approval:?} {spoken}: {got:?}");
@@ -269,7 +302,7 @@ mod tests {
         check(C::Planned, R::Safe, None, false, Want::Run(false));
         check(C::Planned, R::Never, None, false, Want::Run(true));
         check(C::Sent, R::Safe, None, false, Want::Run(false));
-        check(C::Sent, R::Never, None, false, Want::Unknown);
+        check(C::Sent, R::Never, None, false, Want::Ask);
         check(C::Done, R::Never, None, false, Want::Done);
         check(C::Planned, R::Safe, Some((A::Pending, 200)), false, Want::Wait);
         check(C::Planned, R::Safe, Some((A::Pending, 200)), true, Want::Denied);
@@ -279,7 +312,7 @@ mod tests {
         check(C::Planned, R::Safe, Some((A::Superseded, 200)), false, Want::Denied);
         check(C::Planned, R::Safe, Some((A::Approved, 50)), false, Want::Run(true));
         check(C::Planned, R::Never, Some((A::Approved, 200)), true, Want::Run(true));
-        check(C::Sent, R::Never, Some((A::Consumed, 200)), false, Want::Unknown);
+        check(C::Sent, R::Never, Some((A::Consumed, 200)), false, Want::Ask);
         check(C::Sent, R::Safe, Some((A::Consumed, 200)), false, Want::Run(true));
     }
 }

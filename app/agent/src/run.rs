@@ -368,6 +368,7 @@ fn recorded(planned: &PlannedCall) -> RecordedCall {
         effect: planned.effect,
         repeat: planned.repeat,
         state: if planned.output.is_some() { CallState::Done } else { CallState::Planned },
+        sent_at: None,
         output: planned.output.clone(),
         approval: planned.approval.as_ref().map(|approval| RecordedApproval {
             id: approval.id,

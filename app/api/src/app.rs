@@ -4,7 +4,7 @@ use crate::{
     auth::Known, config::Config, limits::Limiter, readiness::Readiness, room::Room, routes::Routes,
     viewers::Hub,
 };
-use famulus_core::{Clock, ids::TokenId};
+use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
 use famulus_store::Store;
 use jiff::Timestamp;
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -19,6 +19,11 @@ pub struct Api {
     pub readiness: Readiness,
     /// The text of `GET /metrics`.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Where plugins run, and who calls from there.
+    pub sandboxes: Arc<dyn Sandboxes>,
+    pub runners: Arc<dyn Runners>,
+    /// What plugins cost a model in every call, in tokens, however many there are.
+    pub plugin_tokens: usize,
     /// The tools that an agent can be granted.
     pub catalogue: Vec<Grantable>,
     pub clock: Arc<dyn Clock>,

@@ -16,6 +16,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// For what runs beside the app; takes authenticated requests only, too.
     pub internal_listen: SocketAddr,
+    /// For what runs in sandboxes: bundles and late results. It takes no token of a person.
+    pub callback_listen: Option<SocketAddr>,
+    /// Greets and hangs up, so that a sandbox can show that it does not reach it.
+    pub canary_listen: Option<SocketAddr>,
     /// Largest body of a JSON request but `/chat`'s, in bytes.
     pub json_bytes: usize,
     /// Largest body of `POST /chat`, files included, in bytes.
@@ -50,6 +54,8 @@ impl Default for Config {
         Self {
             listen: local(3000),
             internal_listen: local(3001),
+            callback_listen: None,
+            canary_listen: None,
             json_bytes: MIB,
             chat_body_bytes: 25 * MIB,
             // Five of the largest at once, and thousands of the usual ones beside them.

@@ -17,6 +17,7 @@
 mod app;
 mod auth;
 mod body;
+mod callback;
 pub mod config;
 mod files;
 mod guard;
@@ -33,7 +34,8 @@ mod serve;
 pub mod viewers;
 
 pub use app::{Api, Grantable};
+pub use callback::canary::canary;
 pub use config::Config;
 pub use readiness::Readiness;
-pub use serve::ServeError;
+pub use serve::{Doors, ServeError};
 pub use viewers::Hub;

@@ -26,6 +26,10 @@ pub enum Kind {
     NoRoute,
     Method,
     Conflict,
+    WrongCall,
+    Gone,
+    Unprocessable,
+    SandboxAway,
     KeyReused,
     TooLarge,
     TooSlow,
@@ -68,6 +72,18 @@ impl Kind {
                 "The path has no such method",
             ),
             Self::Conflict => (StatusCode::CONFLICT, "conflict", "It is not as it was expected"),
+            Self::WrongCall => {
+                (StatusCode::FORBIDDEN, "wrong-call", "The call is not the caller's")
+            }
+            Self::Gone => (StatusCode::GONE, "gone", "It is not wanted any more"),
+            Self::Unprocessable => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "unprocessable",
+                "The content is not what it says",
+            ),
+            Self::SandboxAway => {
+                (StatusCode::SERVICE_UNAVAILABLE, "sandbox-away", "The sandbox does not answer")
+            }
             Self::KeyReused => {
                 (StatusCode::CONFLICT, "key-reused", "The key was used for another message")
             }
@@ -387,6 +403,10 @@ mod tests {
             NoRoute,
             Method,
             Conflict,
+            WrongCall,
+            Gone,
+            Unprocessable,
+            SandboxAway,
             KeyReused,
             TooLarge,
             TooSlow,

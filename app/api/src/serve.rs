@@ -6,7 +6,7 @@
 
 use crate::{
     app::{Api, App},
-    body,
+    body, callback,
     guard::{self, Door},
     pace::Pace,
     problem::Problem,
@@ -55,58 +55,97 @@ pub enum ServeError {
 impl Api {
     /// Serves until the token ends, then ends event streams, waits for the requests that run, and
     /// returns. Dropping the future ends everything at once; the caller sets the deadline.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        internal: TcpListener,
-        shutdown: CancellationToken,
-    ) -> Result<(), ServeError> {
-        let address = listener.local_addr().map_err(ServeError::Address)?;
+    pub async fn serve(self, doors: Doors, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let Doors { public, internal, callback } = doors;
+        let address = public.local_addr().map_err(ServeError::Address)?;
         tracing::info!(%address, "the API listens");
-        let places = Arc::new(Semaphore::new(self.config.connection_limit.max(1)));
+        let places = self.config.connection_limit.max(1);
         let table = routes::table();
         let app = Arc::new(App::new(self, routes::Routes::of(&table), shutdown.clone()));
-        let server = Arc::new(Server { router: routes::router(table, Arc::clone(&app)), app });
-        let mut connections = JoinSet::new();
-        loop {
-            let place = Arc::clone(&places).acquire_owned();
-            let accepted = async {
-                // The semaphore is never closed.
-                let place = place.await.ok();
-                let (accepted, door) = tokio::select! {
-                    accepted = listener.accept() => (accepted, Door::Public),
-                    accepted = internal.accept() => (accepted, Door::Internal),
-                };
-                (accepted, door, place)
-            };
-            let (accepted, door, place) = tokio::select! {
-                () = shutdown.cancelled() => break,
-                Some(_ended) = connections.join_next() => continue,
-                accepted = accepted => accepted,
-            };
-            match accepted {
-                Ok((socket, peer)) => {
-                    let server = Arc::clone(&server);
-                    connections.spawn(async move {
-                        connection(server, socket, peer, door).await;
-                        drop(place);
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                }
+        let server = Arc::new(Server {
+            router: routes::router(table, Arc::clone(&app)),
+            callback: callback::router(Arc::clone(&app)),
+            app,
+        });
+        let front = welcome(Arc::clone(&server), Gate::Front(public, internal), places);
+        let back = async {
+            if let Some(listener) = callback {
+                welcome(server, Gate::Callback(listener), callback::CONNECTIONS).await;
             }
-        }
-        drop((listener, internal));
-        while connections.join_next().await.is_some() {}
+        };
+        tokio::join!(front, back);
         Ok(())
     }
+}
+
+/// The sockets that the API listens on.
+#[derive(Debug)]
+pub struct Doors {
+    pub public: TcpListener,
+    pub internal: TcpListener,
+    /// For sandboxes, where there are some.
+    pub callback: Option<TcpListener>,
+}
+
+/// Listeners that share their places.
+enum Gate {
+    Front(TcpListener, TcpListener),
+    Callback(TcpListener),
+}
+
+impl Gate {
+    async fn accept(&self) -> (io::Result<(TcpStream, SocketAddr)>, Door) {
+        match self {
+            Self::Front(public, internal) => tokio::select! {
+                accepted = public.accept() => (accepted, Door::Public),
+                accepted = internal.accept() => (accepted, Door::Internal),
+            },
+            Self::Callback(listener) => (listener.accept().await, Door::Callback),
+        }
+    }
+}
+
+/// Takes connections in, so many at once, until the shutdown, and waits for their end.
+async fn welcome(server: Arc<Server>, gate: Gate, places: usize) {
+    let shutdown = server.app.shutdown.clone();
+    let places = Arc::new(Semaphore::new(places));
+    let mut connections = JoinSet::new();
+    loop {
+        let place = Arc::clone(&places).acquire_owned();
+        let accepted = async {
+            // The semaphore is never closed.
+            let place = place.await.ok();
+            let (accepted, door) = gate.accept().await;
+            (accepted, door, place)
+        };
+        let (accepted, door, place) = tokio::select! {
+            () = shutdown.cancelled() => break,
+            Some(_ended) = connections.join_next() => continue,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                let server = Arc::clone(&server);
+                connections.spawn(async move {
+                    connection(server, socket, peer, door).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+    drop(gate);
+    while connections.join_next().await.is_some() {}
 }
 
 struct Server {
     app: Arc<App>,
     router: Router,
+    /// Of sandboxes; it has a guard of its own.
+    callback: Router,
 }
 
 /// The way of an event stream out of HTTP's hands: the handler leaves it here and never answers.
@@ -199,23 +238,39 @@ impl Server {
         takeover: Takeover,
     ) -> Response {
         let started = Instant::now();
-        let (mut parts, body) = request.into_parts();
-        let method = parts.method.clone();
-        let response = match guard::admit(&self.app, &mut parts, peer, door).await {
-            Ok(()) => {
-                parts.extensions.insert(takeover);
-                let request = Request::from_parts(parts, body);
-                match self.router.clone().oneshot(request).await {
-                    Ok(response) => response,
-                    Err(never) => match never {},
-                }
-            }
-            Err(problem) => refuse(problem, self.app.api.config.body_bytes_per_second, body).await,
+        let method = request.method().clone();
+        let response = match door {
+            Door::Public | Door::Internal => self.for_people(request, peer, door, takeover).await,
+            Door::Callback => served(&self.callback, callback::from(request, peer)).await,
         };
         let status = response.status().as_u16().to_string();
         metrics::histogram!("famulus_http_seconds", "method" => known(&method), "status" => status)
             .record(started.elapsed().as_secs_f64());
         guard::secure(response)
+    }
+
+    async fn for_people(
+        &self,
+        request: Request,
+        peer: IpAddr,
+        door: Door,
+        takeover: Takeover,
+    ) -> Response {
+        let (mut parts, body) = request.into_parts();
+        match guard::admit(&self.app, &mut parts, peer, door).await {
+            Ok(()) => {
+                parts.extensions.insert(takeover);
+                served(&self.router, Request::from_parts(parts, body)).await
+            }
+            Err(problem) => refuse(problem, self.app.api.config.body_bytes_per_second, body).await,
+        }
+    }
+}
+
+async fn served(router: &Router, request: Request) -> Response {
+    match router.clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
     }
 }
 
@@ -225,6 +280,7 @@ fn known(method: &Method) -> &'static str {
         Method::GET => "GET",
         Method::POST => "POST",
         Method::PATCH => "PATCH",
+        Method::PUT => "PUT",
         Method::DELETE => "DELETE",
         _ => "other",
     }

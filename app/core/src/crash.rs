@@ -25,6 +25,8 @@ pub const POINTS: &[&str] = &[
     "delivery.send",
     "delivery.settle",
     "effect.commit",
+    "late.expect",
+    "late.delivered",
 ];
 
 /// Dies here if told to: the step has not happened.

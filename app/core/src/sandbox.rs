@@ -15,6 +15,7 @@
 use crate::blob::BlobRef;
 use crate::ids::PersonId;
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -173,15 +174,18 @@ pub trait Sandboxes: Send + Sync + 'static {
     async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError>;
 
     /// Runs a call and waits for its end, unless it is one that ends later. Sent again under the
-    /// same id it is the same call, also after the caller's or the runner's restart.
+    /// same id to the same runner it is the same call, also after the caller's or the runner's
+    /// restart. A caller that does not know what it sent before first has to [`Self::ask`].
     async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError>;
 
-    /// What came of a call that was perhaps sent: `None` when no runner knows it, so that it did
-    /// not happen, or its result was acknowledged.
+    /// What came of a call that was perhaps sent, at `sent` or later: waits for its end, if it runs.
+    /// `None` when it did not happen, or its result was acknowledged. Whether a runner that is gone
+    /// had it nobody can say: that is [`SandboxError::Lost`].
     async fn ask(
         &self,
         plugin: &str,
         id: &str,
+        sent: Timestamp,
         person: PersonId,
     ) -> Result<Option<SandboxAnswer>, SandboxError>;
 

@@ -6,6 +6,7 @@ use crate::inbound::Address;
 use crate::message::{Provenance, ToolCall};
 use crate::person::Person;
 use async_trait::async_trait;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,7 +40,7 @@ impl Effect {
 pub enum Repeat {
     /// Run it again: it reads, or its effect is keyed by the call and happens once.
     Safe,
-    /// Tell the model that the outcome is unknown.
+    /// Ask what came of it ([`Tools::ask_after`]); where nobody knows, tell the model so.
     Never,
 }
 
@@ -156,6 +157,32 @@ pub trait Tools: Send + Sync + 'static {
 
     /// Runs one call that was planned as allowed, or approved. Never fails: an error is an output.
     async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput;
+
+    /// Asks what came of a call that may happen only once and was perhaps sent, at `sent` or later,
+    /// by a worker that is gone.
+    async fn ask_after(
+        &self,
+        _call: &ToolCall,
+        _context: CallContext,
+        _sent: Timestamp,
+    ) -> AskedAfter {
+        AskedAfter::Unknown
+    }
+
+    /// Told once the output of a call that may happen only once is recorded: whoever keeps its
+    /// result for [`Self::ask_after`] may let it go. Not told again after a crash.
+    async fn recorded(&self, _call: &ToolCall, _context: CallContext) {}
+}
+
+/// What is known of a call whose worker died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskedAfter {
+    /// It happened, and this came of it.
+    Ended(ToolOutput),
+    /// It did not happen, so it may be run.
+    NotSent,
+    /// Nobody can say.
+    Unknown,
 }
 
 /// A port of the store did not do what was asked.

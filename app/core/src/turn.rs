@@ -92,6 +92,8 @@ pub struct RecordedCall {
     pub effect: Effect,
     pub repeat: Repeat,
     pub state: CallState,
+    /// When it was first marked as sent.
+    pub sent_at: Option<Timestamp>,
     pub output: Option<ToolOutput>,
     pub approval: Option<RecordedApproval>,
 }

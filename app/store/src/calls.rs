@@ -22,7 +22,7 @@ pub(crate) async fn of_turn(
 ) -> Result<Vec<RecordedCall>, Error> {
     let rows = sqlx::query!(
         r#"select c.step, c.call, c.item, c.provider_id, c.tool, c.arguments, c.effect, c.repeat,
-                  c.state, c.output,
+                  c.state, c.output, c.sent_at as "sent_at: Instant",
                   a.id as "approval?", a.state as "approval_state?",
                   a.expires_at as "expires_at?: Instant"
            from tool_call c
@@ -58,6 +58,7 @@ pub(crate) async fn of_turn(
                 effect: word("a call's effect", &row.effect)?,
                 repeat: word("a call's repeat rule", &row.repeat)?,
                 state: word("a call's state", &row.state)?,
+                sent_at: row.sent_at.map(|at| at.0),
                 output: row.output.map(|output| decode("a call's output", &output)).transpose()?,
                 approval,
             })

@@ -32,6 +32,10 @@ pub struct Keep {
     pub partial_blobs: SignedDuration,
     /// Files that no message refers to.
     pub unreferenced_blobs: SignedDuration,
+    /// Bundles that never became whole.
+    pub partial_bundles: SignedDuration,
+    /// Calls whose result came, or comes no more.
+    pub late_calls: SignedDuration,
 }
 
 impl Default for Keep {
@@ -43,6 +47,8 @@ impl Default for Keep {
             effects: days(30),
             partial_blobs: days(1),
             unreferenced_blobs: days(30),
+            partial_bundles: days(1),
+            late_calls: days(30),
         }
     }
 }
@@ -55,6 +61,8 @@ pub struct Swept {
     pub effects: u64,
     pub partial_blobs: u64,
     pub unreferenced_blobs: u64,
+    pub partial_bundles: u64,
+    pub late_calls: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -64,12 +72,22 @@ enum Kind {
     Effects,
     PartialBlobs,
     UnreferencedBlobs,
+    PartialBundles,
+    LateCalls,
 }
 
 impl Store {
     /// Deletes what is older than is to be kept.
     pub async fn sweep_old(&self, now: Timestamp, keep: &Keep) -> Result<Swept, Error> {
-        let Keep { events, inbox, effects, partial_blobs, unreferenced_blobs } = *keep;
+        let Keep {
+            events,
+            inbox,
+            effects,
+            partial_blobs,
+            unreferenced_blobs,
+            partial_bundles,
+            late_calls,
+        } = *keep;
         Ok(Swept {
             events: self.sweep_kind(Kind::Events, before(now, events)).await?,
             inbox: self.sweep_kind(Kind::Inbox, before(now, inbox)).await?,
@@ -78,6 +96,10 @@ impl Store {
             unreferenced_blobs: self
                 .sweep_kind(Kind::UnreferencedBlobs, before(now, unreferenced_blobs))
                 .await?,
+            partial_bundles: self
+                .sweep_kind(Kind::PartialBundles, before(now, partial_bundles))
+                .await?,
+            late_calls: self.sweep_kind(Kind::LateCalls, before(now, late_calls)).await?,
         })
     }
 
@@ -91,6 +113,8 @@ impl Store {
                 Kind::Effects => (effects(&mut tx, until).await?, BATCH),
                 Kind::PartialBlobs => (partial_blobs(&mut tx, until).await?, FILES),
                 Kind::UnreferencedBlobs => (unreferenced_blobs(&mut tx, until).await?, FILES),
+                Kind::PartialBundles => (partial_bundles(&mut tx, until).await?, FILES),
+                Kind::LateCalls => (late_calls(&mut tx, until).await?, BATCH),
             };
             tx.commit().await.map_err(Error::on("delete what is old"))?;
             swept += gone;
@@ -190,4 +214,34 @@ async fn unreferenced_blobs(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
         }
         Err(error) => Err(Error::on("delete files that nothing refers to")(error)),
     }
+}
+
+/// Pieces that no revision has: the upload broke off with its process.
+async fn partial_bundles(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from plugin_bundle_piece where ctid = any(array(
+             select p.ctid from plugin_bundle_piece p
+             where p.created_at < $1
+               and not exists (select 1 from plugin_revision r where r.bundle = p.bundle)
+             limit $2))",
+        until as _,
+        FILES,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete bundles that never became whole"))
+}
+
+async fn late_calls(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from sandbox_call where ctid = any(array(
+             select s.ctid from sandbox_call s where s.created_at < $1 limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old calls"))
 }

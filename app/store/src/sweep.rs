@@ -27,6 +27,18 @@ use uuid::Uuid;
 /// The channel of a reply that is kept in the conversation and delivered nowhere.
 pub(crate) const NOWHERE: &str = "none";
 
+/// The address of a reply that nobody is told: it stands in its conversation. `chat` says what it
+/// answers.
+pub fn nowhere(chat: String) -> Address {
+    Address {
+        channel: NOWHERE.to_owned(),
+        account: String::new(),
+        chat,
+        thread: None,
+        reply_to: None,
+    }
+}
+
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fired {
@@ -302,13 +314,6 @@ async fn start(
 
 fn inbound(due: &Due, at: Timestamp, now: Timestamp) -> Inbound {
     let text = instruction(due.id, &due.note, at, &due.zone);
-    let nowhere = || Address {
-        channel: NOWHERE.to_owned(),
-        account: String::new(),
-        chat: due.id.to_string(),
-        thread: None,
-        reply_to: None,
-    };
     Inbound {
         source: Source::Schedule(due.id),
         person: due.person,
@@ -320,7 +325,7 @@ fn inbound(due: &Due, at: Timestamp, now: Timestamp) -> Inbound {
         // The slot itself is what happens once.
         external_id: None,
         body_hash: Sha256::digest(text.as_bytes()).into(),
-        reply: due.origin.clone().unwrap_or_else(nowhere),
+        reply: due.origin.clone().unwrap_or_else(|| nowhere(due.id.to_string())),
         chat: ChatKind::Direct,
         // The model reads the present time above the text, which names the slot.
         sent_at: None,

@@ -1,5 +1,6 @@
 //! The built-in tools, one file each, and the list of them.
 
+use crate::plugins::PluginPorts;
 use crate::tool::Tool;
 use famulus_core::Clock;
 use famulus_core::knowledge::KnowledgeStore;
@@ -12,6 +13,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub knowledge: Arc<dyn KnowledgeStore>,
     pub schedules: Arc<dyn ScheduleStore>,
+    pub plugins: PluginPorts,
 }
 
 macro_rules! builtin {
@@ -30,4 +32,6 @@ builtin! {
     get_time::GetTime,
     manage_knowledge::ManageKnowledge,
     manage_schedules::ManageSchedules,
+    manage_plugins::ManagePlugins,
+    run_plugin_tool::RunPluginTool,
 }

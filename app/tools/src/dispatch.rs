@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use famulus_core::agent::Grants;
 use famulus_core::message::ToolCall;
 use famulus_core::tool::{
-    CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, ToolSpec, Tools, Verdict,
+    AskedAfter, CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, ToolSpec, Tools, Verdict,
 };
 use futures::FutureExt as _;
+use jiff::Timestamp;
 use serde_json::Value;
 use std::error::Error;
 use std::panic::AssertUnwindSafe;
@@ -78,6 +79,39 @@ impl Tools for Catalogue {
         metrics::histogram!("famulus_tool_seconds", "tool" => name, "outcome" => outcome(&output))
             .record(began.elapsed());
         output
+    }
+
+    async fn ask_after(
+        &self,
+        call: &ToolCall,
+        context: CallContext,
+        sent: Timestamp,
+    ) -> AskedAfter {
+        // A tool that was taken away meanwhile was there when the call was sent.
+        let Ok(ready) = self.read(call, &context.grants) else { return AskedAfter::Unknown };
+        let tool = &ready.entry.tool;
+        let asking = tool.ask_after(ready.arguments, &context, sent);
+        let asking = timeout(tool.timeout(), AssertUnwindSafe(asking).catch_unwind());
+        match asking.await {
+            Ok(Ok(AskedAfter::Ended(output))) => AskedAfter::Ended(cap(output)),
+            Ok(Ok(known @ (AskedAfter::NotSent | AskedAfter::Unknown))) => known,
+            Ok(Err(_panic)) => {
+                tracing::error!(tool = call.name, "a tool panicked");
+                AskedAfter::Unknown
+            }
+            Err(_elapsed) => AskedAfter::Unknown,
+        }
+    }
+
+    async fn recorded(&self, call: &ToolCall, context: CallContext) {
+        let Ok(ready) = self.read(call, &context.grants) else { return };
+        let told = ready.entry.tool.recorded(ready.arguments, &context);
+        if timeout(LOOK, AssertUnwindSafe(told).catch_unwind()).await.is_err() {
+            tracing::warn!(
+                tool = call.name,
+                "a result that is recorded may be kept elsewhere, too"
+            );
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use famulus_core::schedule::{RuleError, ScheduleError};
-use famulus_core::tool::{CallContext, Effect, Repeat, StoreError, ToolOutput};
+use famulus_core::tool::{AskedAfter, CallContext, Effect, Repeat, StoreError, ToolOutput};
+use jiff::Timestamp;
 use serde::{Deserialize as _, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::time::Duration;
@@ -50,6 +51,15 @@ pub trait Tool: Send + Sync + 'static {
     /// Runs a call whose arguments fit the schema. Dropped when time is up or the turn ends, at any
     /// await.
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError>;
+
+    /// Asks what came of a call that was perhaps sent, at `sent` or later, by a worker that is gone.
+    /// For a tool whose other side keeps results.
+    async fn ask_after(&self, _: Value, _: &CallContext, _sent: Timestamp) -> AskedAfter {
+        AskedAfter::Unknown
+    }
+
+    /// Told once what came of a call is recorded, so that the other side need not keep it.
+    async fn recorded(&self, _: Value, _: &CallContext) {}
 }
 
 /// What policy says of one action.

@@ -24,6 +24,7 @@ const EDGES: [(&str, &[&str]); 19] = [
     ("famulus-local", &["famulus-core", LIFECYCLE]),
     ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", LIFECYCLE]),
     ("famulus-cli", &["famulus-core"]),
+    ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", LIFECYCLE]),
     (
         "famulus-server",
         &[

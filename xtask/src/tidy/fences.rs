@@ -30,10 +30,11 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "reqwest",
-        means: "HTTP is spoken to models, channels, tools and by the command line",
+        means: "HTTP is spoken to models, channels, tools, runners and by the command line",
         allowed: &[
             "famulus-channels",
             "famulus-cli",
+            "famulus-cluster",
             "famulus-local",
             "famulus-models",
             "famulus-tools",
@@ -41,13 +42,15 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "kube",
-        means: "a cluster is described by the custom resources, and changed by the operator",
-        allowed: &["famulus-crds", "famulus-operator"],
+        means: "a cluster is described by the custom resources, changed by the operator, and asked by \
+                the app's adapter",
+        allowed: &["famulus-cluster", "famulus-crds", "famulus-operator"],
     },
     Fence {
         foreign: "k8s-openapi",
-        means: "a cluster is described by the custom resources, and changed by the operator",
-        allowed: &["famulus-crds", "famulus-operator"],
+        means: "a cluster is described by the custom resources, changed by the operator, and asked by \
+                the app's adapter",
+        allowed: &["famulus-cluster", "famulus-crds", "famulus-operator"],
     },
     Fence {
         foreign: "landlock",

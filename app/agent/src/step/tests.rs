@@ -216,6 +216,7 @@ fn a_successor_decides_as_its_predecessor_would_have() {
                 effect: plan.effect,
                 repeat: plan.repeat,
                 state: CallState::Done,
+                sent_at: None,
                 output: None,
                 approval: None,
             });

@@ -14,6 +14,7 @@ pub(crate) mod me;
 pub(crate) mod messages;
 pub(crate) mod outbox;
 pub(crate) mod people;
+pub(crate) mod plugins;
 pub(crate) mod queue;
 pub(crate) mod schedules;
 pub(crate) mod status;

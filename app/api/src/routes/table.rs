@@ -162,6 +162,31 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::agents::AgentChange>()
             .gives::<Agent>()
             .errors(&[404]),
+        Route::get("/v1/plugins", h::plugins::list, "Plugins, and how they are")
+            .owner()
+            .gives::<h::plugins::Plugins>()
+            .errors(&[409]),
+        Route::get("/v1/plugins/{name}", h::plugins::read, "One plugin, with its tools")
+            .owner()
+            .gives::<h::plugins::Plugin>()
+            .errors(&[404, 409]),
+        Route::post(
+            "/v1/plugins/{name}/tools/{tool}/run",
+            h::plugins::run,
+            "Run a tool; lines of progress, the last one a result or an error",
+        )
+        .owner()
+        .takes::<h::plugins::RunTool>()
+        .gives_raw("application/x-ndjson")
+        .errors(&[404]),
+        Route::get(
+            "/v1/plugins/{name}/logs",
+            h::plugins::logs,
+            "The end of what its runner logged",
+        )
+        .owner()
+        .gives::<h::plugins::Logs>()
+        .errors(&[404, 409]),
         Route::get("/v1/queue", h::queue::depth, "How much waits, runs and died")
             .owner()
             .gives::<h::queue::Queue>(),

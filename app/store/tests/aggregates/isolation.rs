@@ -5,7 +5,7 @@ use famulus_core::ids::PersonId;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, error::DatabaseError};
 
 /// Every table with rows of one person, and a statement that makes one for the person `$P`.
-const GUARDED: [(&str, &str); 16] = [
+const GUARDED: [(&str, &str); 17] = [
     (
         "conversation",
         "insert into conversation (id, person_id, agent_id, key)
@@ -79,6 +79,13 @@ const GUARDED: [(&str, &str); 16] = [
     (
         "blob_piece",
         "insert into blob_piece (blob_id, number, person_id, data) values ('$P', 0, '$P', 'x')",
+    ),
+    (
+        "sandbox_call",
+        "insert into sandbox_call (id, plugin, tool, person_id, agent_id, conversation_id,
+                                   token_hash, state, expires_at)
+         select '$P', 'p', 't', '$P', id, '$P', sha256('x'), 'expected', now()
+         from agent limit 1",
     ),
     (
         "message_blob",

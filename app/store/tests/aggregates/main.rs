@@ -17,6 +17,7 @@ mod lock_order;
 mod old_server;
 mod people;
 mod plans;
+mod plugins;
 mod retention;
 mod schedules;
 mod starts;

@@ -1,6 +1,8 @@
 //! Stores in memory and a clock set by hand, for tests. They keep what the ports promise: a write
 //! happens once for its call, an id is derived from it, a person sees their own.
 
+pub mod plugins;
+
 use async_trait::async_trait;
 use famulus_core::Clock;
 use famulus_core::ids::{KnowledgeId, PersonId, ScheduleId};

@@ -1,0 +1,112 @@
+//! The door for sandboxes: bundles come in and go out, and results of calls that end later come in.
+//!
+//! ```text
+//! Pod ─► bearer, plugin, address ─► Runners::proves ─► the plugin's name ─► handler
+//!                                                        └ results: token of the very call, too
+//! ```
+//!
+//! No token of a person opens it, and no bearer of a runner opens another door. What holds: whoever
+//! proves nothing learns nothing, not even whether a call or a revision exists.
+
+mod bundles;
+pub(crate) mod canary;
+mod results;
+
+use crate::{
+    app::App,
+    problem::{Kind, Problem},
+};
+use axum::{
+    Router,
+    extract::{FromRequestParts, Request},
+    http::{StatusCode, header, request::Parts},
+    routing::{get, post, put},
+};
+use famulus_core::runner::Proof;
+use std::{net::IpAddr, sync::Arc};
+use tokio::time::Instant;
+
+/// Connections of all sandboxes at once; more of them wait. Of the doors of people they take none.
+pub(crate) const CONNECTIONS: usize = 256;
+
+/// The names that the protocol of runners gives to headers.
+const PLUGIN: &str = "famulus-plugin";
+const RENDERED: &str = "famulus-rendered";
+const CALL_TOKEN: &str = "famulus-call-token";
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/internal/v1/ping", get(ping))
+        .route("/internal/v1/revisions/{hex}/description", put(bundles::describe))
+        .route("/internal/v1/revisions/{hex}/bundle", put(bundles::keep).get(bundles::read))
+        .route("/internal/v1/calls/{id}/result", post(results::take))
+        .fallback(nothing)
+        .with_state(app)
+}
+
+/// The control of a look at the network: what may be reached is.
+async fn ping() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+async fn nothing(_: Runner) -> Problem {
+    Problem::new(Kind::NoRoute, "nothing is served under this path", "see docs/ARCHITECTURE.md")
+}
+
+/// The address that a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Says where a request comes from.
+pub(crate) fn from(mut request: Request, peer: IpAddr) -> Request {
+    request.extensions_mut().insert(Peer(peer));
+    request
+}
+
+/// A sandbox that has proved of which plugin it is.
+pub(crate) struct Runner {
+    pub(crate) plugin: String,
+}
+
+impl FromRequestParts<Arc<App>> for Runner {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let now = Instant::now();
+        let peer = parts.extensions.get::<Peer>().map(|Peer(address)| *address);
+        let Some(from) = peer else { return Err(unproved()) };
+        app.failures.check(&from, now).map_err(too_many)?;
+        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let bearer =
+            header(header::AUTHORIZATION.as_str()).and_then(|it| it.strip_prefix("Bearer "));
+        let rendered = header(RENDERED).and_then(|number| number.parse().ok());
+        let proved = match (bearer, header(PLUGIN), rendered) {
+            (Some(bearer), Some(plugin), Some(rendered)) => {
+                app.api.runners.proves(Proof { plugin, rendered, bearer, from })
+            }
+            _ => None,
+        };
+        if let Some(plugin) = proved {
+            return Ok(Self { plugin });
+        }
+        app.failures.take(&from, now).map_err(too_many)?;
+        Err(unproved())
+    }
+}
+
+fn unproved() -> Problem {
+    Problem::new(
+        Kind::Unauthorized,
+        "this needs the bearer of a plugin's sandbox, sent from there",
+        "send authorization, famulus-plugin and famulus-rendered as they were mounted",
+    )
+}
+
+fn too_many(seconds: u32) -> Problem {
+    Problem::new(
+        Kind::TooManyFailures,
+        "too many wrong bearers came from this address",
+        format!("wait {seconds} s"),
+    )
+    .after(seconds)
+}

@@ -1,0 +1,155 @@
+//! A runner for a plugin that has none.
+//!
+//! ```text
+//! nobody there ─► let by RunnerDemand? ─ yes ─► plugins/scale = 1 ─► operator ─► Pod
+//!                       └ no: another process asked                    │
+//! wait for the Pod to be Ready, or knock at its address ◄──────────────┘
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_core::sandbox::{Progress, SandboxError, Stage};
+use famulus_crds::plugin::Plugin;
+use futures::future::{pending, select_all};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Error};
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::cluster::Cluster;
+use crate::plugin::Known;
+use crate::runner::Runner;
+use crate::table::Pick;
+use crate::watches::words_of;
+use crate::wire;
+
+/// After so long another one asks: who was let may have died.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Between knocks at the address of a Pod that is about to serve. A Pod is called ready up to a
+/// second after it is.
+const KNOCK: Duration = Duration::from_millis(20);
+
+/// A write of one number.
+const SCALE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScaleError {
+    #[error("the Plugin changed meanwhile, or is gone")]
+    Changed,
+    #[error(
+        "the scale of the Plugin could not be written; see the rights of the app's ServiceAccount"
+    )]
+    Refused(#[source] Error),
+    #[error("the scale of the Plugin could not be written: the API server is silent")]
+    Silent,
+}
+
+impl Cluster {
+    /// The runner that takes the call: one that is up, or one that is started for it.
+    pub(crate) async fn runner(
+        &self,
+        plugin: &str,
+        progress: &Progress,
+    ) -> Result<(Arc<Known>, Arc<Runner>), SandboxError> {
+        let deadline = Instant::now() + self.patience.start;
+        let mut changes = self.table.subscribe();
+        let mut asked: Option<Instant> = None;
+        let mut trouble = None;
+        loop {
+            changes.borrow_and_update();
+            let known = self.callable(plugin)?;
+            let starting = match self.table.pick(&known.stem) {
+                Pick::Runner(runner) => return Ok((known, runner)),
+                Pick::Silent => return Err(unreachable(plugin, "its runner does not answer")),
+                Pick::Nobody(starting) => starting,
+            };
+            if asked.is_none() {
+                progress.tell(Stage::Starting);
+            }
+            if asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
+                asked = Some(Instant::now());
+                trouble = self.ask_for_one(&known).await.err();
+            }
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                runner = self.knock(&starting) => return Ok((known, runner)),
+                () = sleep(ASK_AGAIN) => {}
+                () = sleep_until(deadline) => {
+                    return Err(self.did_not_start(&known, trouble));
+                }
+            }
+        }
+    }
+
+    /// Patches the scale, if this process is the one that does.
+    async fn ask_for_one(&self, known: &Known) -> Result<(), String> {
+        let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
+        if !may.map_err(|error| words_of(&error))? || known.replicas > 0 {
+            return Ok(());
+        }
+        tracing::info!(plugin.name = known.name, "a runner is asked for");
+        self.scale(known, 1, None).await.map_err(|error| {
+            let error = words_of(&error);
+            tracing::warn!(plugin.name = known.name, error, "no runner could be asked for");
+            error
+        })
+    }
+
+    /// Writes how many runners are wanted; with a version only if the Plugin is still of that one.
+    pub(crate) async fn scale(
+        &self,
+        known: &Known,
+        replicas: i32,
+        version: Option<&str>,
+    ) -> Result<(), ScaleError> {
+        let mut patch = json!({"spec": {"replicas": replicas}});
+        if let Some(version) = version {
+            patch["metadata"] = json!({"resourceVersion": version});
+        }
+        let plugins: Api<Plugin> = Api::namespaced(self.kube.clone(), &self.namespace);
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        let scaled = plugins.patch_scale(&known.object, &parameters, &patch);
+        match timeout(SCALE, scaled).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                Err(ScaleError::Changed)
+            }
+            Ok(Err(error)) => Err(ScaleError::Refused(error)),
+            Err(_elapsed) => Err(ScaleError::Silent),
+        }
+    }
+
+    /// The first of these that serves.
+    async fn knock(&self, starting: &[Arc<Runner>]) -> Arc<Runner> {
+        if starting.is_empty() {
+            return pending().await;
+        }
+        let knocks = starting.iter().map(|runner| {
+            Box::pin(async move {
+                while !wire::is_alive(&self.http, runner).await {
+                    sleep(KNOCK).await;
+                }
+                Arc::clone(runner)
+            })
+        });
+        select_all(knocks).await.0
+    }
+
+    fn did_not_start(&self, known: &Known, trouble: Option<String>) -> SandboxError {
+        let seconds = self.patience.start.as_secs();
+        let says = self.table.by_uid(&known.uid).map_or_else(|| known.says(), |now| now.says());
+        let why = trouble.unwrap_or(says.message);
+        SandboxError::NotReady {
+            plugin: known.name.clone(),
+            reason: says.reason,
+            message: format!("its runner did not start within {seconds} s: {why}"),
+        }
+    }
+}
+
+pub(crate) fn unreachable(plugin: &str, why: impl Into<String>) -> SandboxError {
+    SandboxError::Unreachable { plugin: plugin.to_owned(), why: why.into() }
+}

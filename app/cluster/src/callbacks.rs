@@ -1,0 +1,67 @@
+//! Who calls back, and with what.
+
+use async_trait::async_trait;
+use famulus_core::ids::PersonId;
+use famulus_core::runner::{Proof, Runners};
+use famulus_core::sandbox::{SandboxError, SandboxResult};
+use famulus_crds::bearer;
+use famulus_protocol::{CallState, Delivery};
+use subtle::ConstantTimeEq;
+
+use crate::answer;
+use crate::cluster::{Cluster, call_id};
+use crate::version;
+
+/// A runner that was not given the newest yet speaks with an older bearer: it keeps as many.
+const OLDER: i64 = 4;
+
+/// The operator writes what it gives to a runner before it says so.
+const NEWER: i64 = 1;
+
+#[async_trait]
+impl Runners for Cluster {
+    fn proves(&self, proof: Proof<'_>) -> Option<String> {
+        let known = self.table.by_uid(proof.plugin)?;
+        let now = known.status.rendered;
+        let current = now.saturating_sub(OLDER).max(0)..=now.saturating_add(NEWER);
+        let expected = bearer::runner(&self.root_key, &known.uid, proof.rendered);
+        let right = bool::from(expected.as_bytes().ct_eq(proof.bearer.as_bytes()));
+        let there = self.table.owns(&known.stem, proof.from);
+        (right && there && current.contains(&proof.rendered)).then(|| known.name.clone())
+    }
+
+    async fn collect(
+        &self,
+        plugin: &str,
+        id: &str,
+        delivery: &[u8],
+        person: PersonId,
+    ) -> Result<SandboxResult, SandboxError> {
+        let id = call_id(id)?;
+        let delivery: Delivery = serde_json::from_slice(delivery).map_err(|error| {
+            SandboxError::Refused(format!("what was delivered is no result of a call: {error}"))
+        })?;
+        let Delivery { version, plugin: _, result } = delivery;
+        if version::common(&[version]).is_none() || result.call != id {
+            return Err(SandboxError::Refused(format!(
+                "what was delivered is not the result of call `{id}` in a version that is known"
+            )));
+        }
+        self.used.came(&id);
+        let known = self.named(plugin)?;
+        let voice = self.voice(&known);
+        // Its files are with the runner that has the call.
+        let mut holder = None;
+        if result.runs.iter().any(|run| !run.files.is_empty()) {
+            for runner in self.table.runners(&known.stem) {
+                let state = self.caller(&runner, &voice).state(&id).await;
+                if matches!(state, Ok(CallState::Ended { .. })) {
+                    holder = Some(runner);
+                    break;
+                }
+            }
+        }
+        let holder = holder.as_deref().map(|runner| self.caller(runner, &voice));
+        Ok(answer::store(result, holder, &self.blobs, person).await)
+    }
+}

@@ -1,0 +1,217 @@
+//! A Plugin as the cluster has it, made into what calls need.
+
+use std::time::Duration;
+
+use famulus_core::sandbox::PluginState;
+use famulus_crds::names;
+use famulus_crds::plugin::{
+    Condition, ConditionStatus, ConditionType, EgressMode, NetworkIsolation, Permissions, Plugin,
+    PluginStatus, Reason,
+};
+use jiff::Timestamp;
+
+/// What is kept of a Plugin. Its source is not: that may be large, and nobody here reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    /// The plugin's own name, by which it is called.
+    pub(crate) name: String,
+    /// The name of the object.
+    pub(crate) object: String,
+    pub(crate) uid: String,
+    /// By which the labels of its Pods name it.
+    pub(crate) stem: String,
+    pub(crate) resource_version: String,
+    pub(crate) created: Timestamp,
+    generation: i64,
+    permissions: Permissions,
+    egress: EgressMode,
+    suspend: bool,
+    /// Runners that are wanted now.
+    pub(crate) replicas: i32,
+    pub(crate) idle: Duration,
+    /// There is never more than one at a time.
+    pub(crate) has_one_runner: bool,
+    pub(crate) status: PluginStatus,
+}
+
+/// Why there is no use in starting a runner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotReady {
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl Known {
+    /// Nothing, for an object that the API server cannot have given.
+    pub(crate) fn of(plugin: Plugin) -> Option<Self> {
+        let Plugin { metadata, spec, status } = plugin;
+        let object = metadata.name?;
+        Some(Self {
+            name: spec.name,
+            stem: names::stem(&object),
+            object,
+            uid: metadata.uid?,
+            resource_version: metadata.resource_version?,
+            created: metadata.creation_timestamp.map_or(Timestamp::MIN, |time| time.0),
+            generation: metadata.generation.unwrap_or_default(),
+            permissions: spec.permissions,
+            egress: spec.egress.mode,
+            suspend: spec.suspend,
+            replicas: spec.runner.replicas,
+            idle: Duration::from_secs(u64::try_from(spec.runner.idle_seconds).unwrap_or(1)),
+            has_one_runner: spec.runner.max <= 1,
+            status: status.unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn permits(&self, tool: &str) -> bool {
+        self.permissions.allow(tool)
+    }
+
+    /// The condition `Ready`, if it speaks of the spec as it is.
+    fn ready(&self) -> Option<&Condition> {
+        let ready = |condition: &&Condition| condition.kind == ConditionType::Ready.name();
+        self.status.conditions.iter().find(ready)
+    }
+
+    /// What keeps it from taking calls and would not be cured by a runner that starts.
+    ///
+    /// The operator sees a change of the spec a moment later, and a scale is one. So a condition
+    /// that speaks of an older spec counts as long as nothing newer is said.
+    pub(crate) fn refuses(&self) -> Option<NotReady> {
+        if self.suspend {
+            return Some(NotReady {
+                reason: Reason::Suspended.name().to_owned(),
+                message: "the owner holds it; spec.suspend has to be false".to_owned(),
+            });
+        }
+        let Some(ready) = self.ready() else {
+            return Some(NotReady {
+                reason: "Pending".to_owned(),
+                message: "the operator has not looked at it yet; see whether it runs".to_owned(),
+            });
+        };
+        let cured = match Reason::parse(&ready.reason) {
+            // A runner that failed may start now, and a node may have become free.
+            Some(Reason::RunnerFailing | Reason::Unschedulable) => true,
+            // It was held until a moment ago.
+            Some(Reason::Suspended) => ready.observed_generation < Some(self.generation),
+            Some(_) | None => ready.status != ConditionStatus::False,
+        };
+        (!cured).then(|| NotReady::of(ready))
+    }
+
+    /// What the operator says of it now, for an error that has to say why nothing starts.
+    pub(crate) fn says(&self) -> NotReady {
+        self.ready().map_or_else(
+            || NotReady {
+                reason: "Pending".to_owned(),
+                message: "nothing is said of it".to_owned(),
+            },
+            NotReady::of,
+        )
+    }
+
+    pub(crate) fn state(&self) -> PluginState {
+        let says = self.refuses().unwrap_or_else(|| self.says());
+        let ready = !self.suspend
+            && self.ready().is_some_and(|ready| ready.status == ConditionStatus::True);
+        let status = &self.status;
+        PluginState {
+            name: self.name.clone(),
+            ready,
+            reason: says.reason,
+            message: says.message,
+            revision: status.revision.clone(),
+            commit: status.commit.clone(),
+            tools: status.tools.iter().filter(|tool| self.permits(tool)).cloned().collect(),
+            config_keys: status.config_keys.clone(),
+            egress: match self.egress {
+                EgressMode::None => "none",
+                EgressMode::Internet => "internet",
+            }
+            .to_owned(),
+            runners: u32::try_from(status.replicas).unwrap_or_default(),
+            isolation: status.isolation.as_ref().map(|isolation| {
+                let network = match isolation.network {
+                    NetworkIsolation::Closed => "network closed",
+                    NetworkIsolation::Open => "network open",
+                    NetworkIsolation::Unknown => "network unknown",
+                };
+                let user = if isolation.user_namespace { "user namespace" } else { "host users" };
+                let class = isolation.runtime_class_name.as_deref().unwrap_or("default runtime");
+                format!("{network}, {user}, {class}")
+            }),
+        }
+    }
+}
+
+impl NotReady {
+    fn of(condition: &Condition) -> Self {
+        Self { reason: condition.reason.clone(), message: condition.message.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn known(spec: Value, ready: Option<(&str, &str, i64)>) -> Known {
+        let mut all = json!({"name": "weather", "source": {"inline": {"files": []}}});
+        for (key, value) in spec.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        let conditions: Vec<Value> = ready
+            .into_iter()
+            .map(|(status, reason, generation)| {
+                json!({"type": "Ready", "status": status, "reason": reason, "message": "m",
+                    "lastTransitionTime": "2026-11-21T10:00:00Z", "observedGeneration": generation})
+            })
+            .collect();
+        let plugin = json!({
+            "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "weather", "uid": "u", "resourceVersion": "1", "generation": 2,
+                "creationTimestamp": "2026-11-21T10:00:00Z"},
+            "spec": all,
+            "status": {"tools": ["look", "feel"], "rendered": 1, "conditions": conditions},
+        });
+        Known::of(serde_json::from_value(plugin).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn calls_are_refused_for_what_a_start_does_not_cure() {
+        let check = |spec: Value, ready: Option<(&str, &str, i64)>, refused: Option<&str>| {
+            let refuses = known(spec, ready).refuses().map(|why| why.reason);
+            assert_eq!(refuses.as_deref(), refused, "{ready:?}");
+        };
+        check(json!({}), Some(("True", "Idle", 2)), None);
+        check(json!({}), Some(("True", "Idle", 1)), None);
+        check(json!({}), Some(("True", "Starting", 2)), None);
+        check(json!({}), Some(("False", "RunnerFailing", 2)), None);
+        check(json!({}), Some(("False", "Unschedulable", 2)), None);
+        check(json!({}), Some(("False", "Suspended", 1)), None);
+        check(json!({}), Some(("False", "BuildFailed", 2)), Some("BuildFailed"));
+        check(json!({}), Some(("False", "NothingPermitted", 1)), Some("NothingPermitted"));
+        check(json!({}), None, Some("Pending"));
+        check(json!({"suspend": true}), Some(("True", "Idle", 1)), Some("Suspended"));
+    }
+
+    #[test]
+    fn only_what_is_permitted_is_shown() {
+        let ready = Some(("True", "Idle", 2));
+        let tools = |spec: Value| known(spec, ready).state().tools;
+        assert_eq!(tools(json!({})), Vec::<String>::new());
+        assert_eq!(tools(json!({"permissions": {"tools": ["feel", "gone"]}})), ["feel"]);
+        assert_eq!(tools(json!({"permissions": {"tools": ["*"]}})), ["look", "feel"]);
+    }
+
+    #[test]
+    fn one_that_sleeps_is_ready_and_one_that_is_held_is_not() {
+        let ready = |spec: Value, said| known(spec, Some(said)).state().ready;
+        assert!(ready(json!({}), ("True", "Idle", 2)));
+        assert!(!ready(json!({"suspend": true}), ("True", "Idle", 1)));
+        assert!(!ready(json!({}), ("False", "RunnerFailing", 2)));
+    }
+}

@@ -1,0 +1,222 @@
+//! A runner: a Pod, what is known of it, and how it behaved.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use tokio::time::Instant;
+
+use crate::circuit::Circuit;
+
+/// Where runners listen.
+const PORT: u16 = 8090;
+
+/// The label whose value is the stem of the Pod's Plugin.
+const PLUGIN_LABEL: &str = "famulus.dev/plugin";
+
+/// The label that says what a Pod is for, and its value on one that takes calls.
+pub(crate) const PART_LABEL: &str = "famulus.dev/part";
+const RUNNER: &str = "runner";
+
+/// A Pod of the sandbox: a runner, or one that builds or probes.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) uid: String,
+    pub(crate) stem: String,
+    pub(crate) facts: Facts,
+    /// Only of one that takes calls.
+    pub(crate) runner: Option<Runner>,
+}
+
+impl Seen {
+    /// Nothing, for a Pod that belongs to no plugin.
+    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        let labels = metadata.labels.as_ref()?;
+        Some(Self {
+            uid: metadata.uid.clone()?,
+            stem: labels.get(PLUGIN_LABEL)?.clone(),
+            facts: Facts::of(pod),
+            runner: Runner::of(pod).filter(|_| labels.get(PART_LABEL).is_some_and(|p| p == RUNNER)),
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Runner {
+    /// Of the Pod: another Pod is another runner, with other results on its shelf.
+    pub(crate) uid: String,
+    pub(crate) pod: String,
+    pub(crate) stem: String,
+    pub(crate) created: Timestamp,
+    /// Held for single operations, never across an await.
+    facts: Mutex<Facts>,
+    circuit: Mutex<Circuit>,
+    /// It said that it is about to end.
+    draining: AtomicBool,
+    calls: AtomicU32,
+}
+
+/// What changes in the life of a Pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) ready: bool,
+    /// Somebody asked it to end, or it ended.
+    pub(crate) ending: bool,
+    /// Its address may be another's by now.
+    pub(crate) ended: bool,
+}
+
+impl Runner {
+    fn of(pod: &Pod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        Some(Self {
+            uid: metadata.uid.clone()?,
+            pod: metadata.name.clone()?,
+            stem: metadata.labels.as_ref()?.get(PLUGIN_LABEL)?.clone(),
+            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
+            facts: Mutex::new(Facts::of(pod)),
+            circuit: Mutex::default(),
+            draining: AtomicBool::new(false),
+            calls: AtomicU32::new(0),
+        })
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        *lock(&self.facts)
+    }
+
+    pub(crate) fn learn(&self, facts: Facts) {
+        *lock(&self.facts) = facts;
+    }
+
+    /// Where it is reached, once it has an address.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.facts().address.map(|address| SocketAddr::new(address, PORT))
+    }
+
+    /// Whether new calls may go there.
+    pub(crate) fn takes_calls(&self) -> bool {
+        let facts = self.facts();
+        facts.ready && !facts.ending && facts.address.is_some() && !self.is_draining()
+    }
+
+    /// Whether it is about to take calls.
+    pub(crate) fn is_starting(&self) -> bool {
+        let facts = self.facts();
+        !facts.ready && !facts.ending && facts.address.is_some() && !self.is_draining()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn drains(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Calls of this process that are there now.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn admits(&self) -> bool {
+        lock(&self.circuit).admits(Instant::now())
+    }
+
+    pub(crate) fn answered(&self) {
+        lock(&self.circuit).answered();
+    }
+
+    pub(crate) fn failed(&self) {
+        lock(&self.circuit).failed(Instant::now());
+    }
+
+    /// Counts a call until what is given is dropped.
+    pub(crate) fn occupy(self: &Arc<Self>) -> Occupied {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Occupied(Arc::clone(self))
+    }
+}
+
+/// One call at a runner.
+#[derive(Debug)]
+pub(crate) struct Occupied(Arc<Runner>);
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Facts {
+    pub(crate) fn of(pod: &Pod) -> Self {
+        let status = pod.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        let ready =
+            conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
+        Self {
+            address: status.and_then(|status| status.pod_ip.as_ref()?.parse().ok()),
+            ready,
+            ending: pod.metadata.deletion_timestamp.is_some() || ended,
+            ended,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Single assignments leave nothing half done, so a poisoned lock is usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(metadata: Value, status: Value) -> Pod {
+        let mut all = json!({"name": "w-runner-1", "uid": "p", "labels": {PLUGIN_LABEL: "w"},
+            "creationTimestamp": "2026-11-21T10:00:00Z"});
+        for (key, value) in metadata.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        serde_json::from_value(json!({"metadata": all, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn only_a_pod_that_is_ready_and_stays_takes_calls() {
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let starting = json!([{"type": "Ready", "status": "False"}]);
+        let check = |metadata: Value, status: Value, takes, starts| {
+            let runner = Runner::of(&pod(metadata, status.clone())).unwrap();
+            assert_eq!((runner.takes_calls(), runner.is_starting()), (takes, starts), "{status}");
+        };
+        check(json!({}), json!({"podIP": "10.0.0.1", "conditions": ready}), true, false);
+        check(json!({}), json!({"podIP": "fd00::1", "conditions": ready}), true, false);
+        check(json!({}), json!({"podIP": "10.0.0.1", "conditions": starting}), false, true);
+        check(json!({}), json!({"conditions": ready}), false, false);
+        check(json!({}), json!({}), false, false);
+        let failed = json!({"podIP": "10.0.0.1", "phase": "Failed", "conditions": ready});
+        check(json!({}), failed, false, false);
+        let ending = json!({"deletionTimestamp": "2026-11-21T10:00:00Z"});
+        check(ending, json!({"podIP": "10.0.0.1", "conditions": ready}), false, false);
+        assert!(Runner::of(&pod(json!({"labels": {}}), json!({}))).is_none());
+    }
+
+    #[test]
+    fn calls_are_counted_while_they_last() {
+        let runner = Arc::new(Runner::of(&pod(json!({}), json!({}))).unwrap());
+        let (one, two) = (runner.occupy(), runner.occupy());
+        assert_eq!(runner.calls(), 2);
+        drop(one);
+        assert_eq!(runner.calls(), 1);
+        drop(two);
+        assert_eq!(runner.calls(), 0);
+    }
+}

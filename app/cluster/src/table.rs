@@ -1,0 +1,202 @@
+//! Who there is: Plugins and runners, as the watches last saw them.
+//!
+//! A lookup is of memory alone. While the API server is away the table stays as it was.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::plugin::Known;
+use crate::runner::{Runner, Seen};
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Held for single operations, never across an await.
+    rows: Mutex<Rows>,
+    /// How often something changed.
+    changes: watch::Sender<u64>,
+}
+
+/// Both by UID; nothing before the first whole list.
+#[derive(Debug, Default)]
+struct Rows {
+    plugins: Option<BTreeMap<String, Arc<Known>>>,
+    runners: Option<BTreeMap<String, Arc<Runner>>>,
+    /// The addresses of all Pods of the sandbox, with the stem of their plugin.
+    addresses: BTreeMap<String, (String, IpAddr)>,
+    /// Why the API server cannot be read now.
+    trouble: Option<String>,
+}
+
+/// Who takes the next call of a plugin.
+#[derive(Debug)]
+pub(crate) enum Pick {
+    Runner(Arc<Runner>),
+    /// There are runners, and none of them answers.
+    Silent,
+    /// These are about to be there.
+    Nobody(Vec<Arc<Runner>>),
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { rows: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl Table {
+    /// Told of every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether both were listed once.
+    pub(crate) fn is_known(&self) -> bool {
+        let rows = self.lock();
+        rows.plugins.is_some() && rows.runners.is_some()
+    }
+
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    /// Notes whether the API server can be read, and tells whether that is news.
+    pub(crate) fn note_trouble(&self, trouble: Option<String>) -> bool {
+        let mut rows = self.lock();
+        let news = rows.trouble.is_some() != trouble.is_some();
+        rows.trouble = trouble;
+        news
+    }
+
+    /// By name. Of several with one name the oldest has it.
+    pub(crate) fn plugins(&self) -> BTreeMap<String, Arc<Known>> {
+        let rows = self.lock();
+        let mut all: Vec<&Arc<Known>> = rows.plugins.iter().flat_map(BTreeMap::values).collect();
+        all.sort_by_key(|known| std::cmp::Reverse((known.created, known.uid.clone())));
+        all.into_iter().map(|known| (known.name.clone(), Arc::clone(known))).collect()
+    }
+
+    pub(crate) fn plugin(&self, name: &str) -> Option<Arc<Known>> {
+        let rows = self.lock();
+        let named = rows.plugins.iter().flat_map(BTreeMap::values).filter(|one| one.name == name);
+        named.min_by_key(|known| (known.created, &known.uid)).cloned()
+    }
+
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<Arc<Known>> {
+        self.lock().plugins.as_ref()?.get(uid).cloned()
+    }
+
+    /// Every runner of a plugin, oldest first.
+    pub(crate) fn runners(&self, stem: &str) -> Vec<Arc<Runner>> {
+        let rows = self.lock();
+        let all = rows.runners.iter().flat_map(BTreeMap::values);
+        let mut runners: Vec<Arc<Runner>> =
+            all.filter(|runner| runner.stem == stem).cloned().collect();
+        runners.sort_by_key(|runner| runner.created);
+        runners
+    }
+
+    /// Whether the Pod of this runner still exists.
+    pub(crate) fn has(&self, runner: &Runner) -> bool {
+        self.lock().runners.as_ref().is_some_and(|runners| runners.contains_key(&runner.uid))
+    }
+
+    /// The one with the fewest calls.
+    pub(crate) fn pick(&self, stem: &str) -> Pick {
+        let mut runners = self.runners(stem);
+        runners.sort_by_key(|runner| runner.calls());
+        let (up, others): (Vec<_>, Vec<_>) =
+            runners.into_iter().partition(|runner| runner.takes_calls());
+        if let Some(runner) = up.iter().find(|runner| runner.admits()) {
+            return Pick::Runner(Arc::clone(runner));
+        }
+        if up.is_empty() {
+            return Pick::Nobody(others.into_iter().filter(|one| one.is_starting()).collect());
+        }
+        Pick::Silent
+    }
+
+    pub(crate) fn list_plugins(&self, listed: Vec<Known>) {
+        let by_uid = listed.into_iter().map(|known| (known.uid.clone(), Arc::new(known)));
+        self.lock().plugins = Some(by_uid.collect());
+        self.tell();
+    }
+
+    pub(crate) fn apply_plugin(&self, known: Known) {
+        if let Some(plugins) = &mut self.lock().plugins {
+            plugins.insert(known.uid.clone(), Arc::new(known));
+        }
+        self.tell();
+    }
+
+    pub(crate) fn delete_plugin(&self, uid: &str) {
+        if let Some(plugins) = &mut self.lock().plugins {
+            plugins.remove(uid);
+        }
+        self.tell();
+    }
+
+    pub(crate) fn list_pods(&self, listed: Vec<Seen>) {
+        let mut rows = self.lock();
+        let before = rows.runners.replace(BTreeMap::new()).unwrap_or_default();
+        rows.addresses.clear();
+        for seen in listed {
+            rows.see(seen, &before);
+        }
+        drop(rows);
+        self.tell();
+    }
+
+    pub(crate) fn apply_pod(&self, seen: Seen) {
+        self.lock().see(seen, &BTreeMap::new());
+        self.tell();
+    }
+
+    pub(crate) fn delete_pod(&self, uid: &str) {
+        let mut rows = self.lock();
+        rows.addresses.remove(uid);
+        if let Some(runners) = &mut rows.runners {
+            runners.remove(uid);
+        }
+        drop(rows);
+        self.tell();
+    }
+
+    /// Whether a Pod of this plugin has the address.
+    pub(crate) fn owns(&self, stem: &str, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let rows = self.lock();
+        rows.addresses.values().any(|(owner, pod)| owner == stem && *pod == address)
+    }
+
+    fn tell(&self) {
+        self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rows> {
+        // Single map operations leave nothing half done, so a poisoned lock is usable.
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    /// A runner that is seen again, also after a new list, keeps its history.
+    fn see(&mut self, seen: Seen, before: &BTreeMap<String, Arc<Runner>>) {
+        let Seen { uid, stem, facts, runner } = seen;
+        match facts.address.filter(|_| !facts.ended) {
+            Some(address) => {
+                self.addresses.insert(uid.clone(), (stem, address.to_canonical()));
+            }
+            None => {
+                self.addresses.remove(&uid);
+            }
+        }
+        let (Some(runner), Some(runners)) = (runner, &mut self.runners) else { return };
+        let known = before.get(&uid).cloned();
+        let runner =
+            runners.entry(uid).or_insert_with(|| known.unwrap_or_else(|| Arc::new(runner)));
+        runner.learn(facts);
+    }
+}

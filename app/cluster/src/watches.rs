@@ -1,0 +1,152 @@
+//! The watches that fill the table.
+//!
+//! One object that cannot be read is left out and named in the log; the others go on. A watch that
+//! breaks is begun again by its stream, after a pause; what was seen before stays.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use famulus_crds::plugin::Plugin;
+use famulus_lifecycle::{OnExit, Tasks};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::plugin::Known;
+use crate::runner::{PART_LABEL, Seen};
+use crate::table::Table;
+
+/// What the watch of one kind does with what it sees.
+struct Sink<K, Row> {
+    read: fn(&K) -> Option<Row>,
+    list: fn(&Table, Vec<Row>),
+    apply: fn(&Table, Row),
+    delete: fn(&Table, &str),
+}
+
+pub(crate) fn spawn(client: &Client, namespace: &str, table: &Arc<Table>, tasks: &Tasks) {
+    let plugins = Sink::<Plugin, Known> {
+        read: |plugin| Known::of(plugin.clone()),
+        list: Table::list_plugins,
+        apply: Table::apply_plugin,
+        delete: Table::delete_plugin,
+    };
+    let pods = Sink::<Pod, Seen> {
+        read: Seen::of,
+        list: Table::list_pods,
+        apply: Table::apply_pod,
+        delete: Table::delete_pod,
+    };
+    let all = watcher::Config::default();
+    start("cluster.plugins", client, namespace, (all.clone(), plugins), table, tasks);
+    start("cluster.pods", client, namespace, (all.labels(PART_LABEL), pods), table, tasks);
+}
+
+fn start<K, Row>(
+    name: &'static str,
+    client: &Client,
+    namespace: &str,
+    (config, sink): (watcher::Config, Sink<K, Row>),
+    table: &Arc<Table>,
+    tasks: &Tasks,
+) where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    Row: Send + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), namespace);
+    let (table, token, sink) = (Arc::clone(table), tasks.token(), Arc::new(sink));
+    tasks.spawn_loop(name, OnExit::Restart, move || {
+        let (api, config) = (api.clone(), config.clone());
+        let (table, token, sink) = (Arc::clone(&table), token.clone(), Arc::clone(&sink));
+        async move {
+            tokio::select! {
+                () = follow(name, api, config, &sink, &table) => {}
+                () = token.cancelled() => {}
+            }
+        }
+    });
+}
+
+async fn follow<K, Row>(
+    name: &'static str,
+    api: Api<DeserializeGuard<K>>,
+    config: watcher::Config,
+    sink: &Sink<K, Row>,
+    table: &Table,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let mut listed = Vec::new();
+    let mut events = watcher(api, config).default_backoff().boxed();
+    while let Some(event) = events.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                let trouble = words_of(&error);
+                if table.note_trouble(Some(trouble.clone())) {
+                    tracing::warn!(watch = name, error = trouble, "the cluster cannot be watched");
+                }
+                continue;
+            }
+        };
+        if table.note_trouble(None) {
+            tracing::info!(watch = name, "the cluster is watched again");
+        }
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => listed.extend(read(name, sink, &object)),
+            Event::InitDone => (sink.list)(table, std::mem::take(&mut listed)),
+            Event::Apply(object) => match read(name, sink, &object) {
+                Some(row) => (sink.apply)(table, row),
+                // Better none than one that is not as it was.
+                None => forget(sink, table, &object),
+            },
+            Event::Delete(object) => forget(sink, table, &object),
+        }
+    }
+}
+
+fn read<K: Resource<DynamicType = ()>, Row>(
+    name: &'static str,
+    sink: &Sink<K, Row>,
+    object: &DeserializeGuard<K>,
+) -> Option<Row> {
+    match &object.0 {
+        Ok(object) => (sink.read)(object),
+        Err(broken) => {
+            let object = broken.metadata.name.as_deref().unwrap_or_default();
+            let error = &broken.error;
+            tracing::warn!(watch = name, object, error, "an object is left out: it cannot be read");
+            None
+        }
+    }
+}
+
+fn forget<K: Resource<DynamicType = ()>, Row>(
+    sink: &Sink<K, Row>,
+    table: &Table,
+    object: &DeserializeGuard<K>,
+) {
+    if let Some(uid) = &object.meta().uid {
+        (sink.delete)(table, uid);
+    }
+}
+
+/// An error with its causes, those left out that the error above says already.
+pub(crate) fn words_of(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        cause = error.source();
+    }
+    words
+}

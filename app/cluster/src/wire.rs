@@ -1,0 +1,206 @@
+//! Requests to one runner, in the words of the protocol.
+//!
+//! The address is that of the Pod, over plain HTTP/1.1 with connections that are kept. What failed
+//! says whether the runner may have heard of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use famulus_core::blob::BlobError;
+use famulus_protocol::{CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths};
+use futures::stream::BoxStream;
+use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::runner::Runner;
+
+/// A Pod of the same cluster answers a connection at once, or not at all.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Until the head of an answer: a runner waits up to 5 s for what it was given newly.
+const HEAD: Duration = Duration::from_secs(15);
+
+/// A file of 25 MiB, at 1 MiB a second.
+const TRANSFER: Duration = Duration::from_secs(30);
+
+/// Connections are closed before the runner, or something between, gives them up.
+const IDLE: Duration = Duration::from_mins(1);
+
+/// The longest answer that is no stream, but the result of a call, in bytes.
+pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WireError {
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unreached(String),
+    /// The runner may have heard of it.
+    #[error("{0}")]
+    Broken(String),
+    /// It said no.
+    #[error("{0}")]
+    Refused(Problem),
+}
+
+/// Who speaks, and with what proof.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) runner: &'a Runner,
+    pub(crate) bearer: &'a str,
+    pub(crate) rendered: i64,
+}
+
+/// What a call was answered with.
+pub(crate) enum Head {
+    /// Lines of progress follow.
+    Lines(Response),
+    /// The result comes later.
+    Accepted,
+}
+
+/// A client for runners: it keeps connections, and follows nobody elsewhere.
+pub(crate) fn client() -> Result<Client, reqwest::Error> {
+    Client::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .http1_only()
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT)
+        .pool_idle_timeout(IDLE)
+        .build()
+}
+
+impl Caller<'_> {
+    pub(crate) async fn upload(
+        self,
+        id: &CallId,
+        index: u32,
+        file: BoxStream<'static, Result<Bytes, BlobError>>,
+    ) -> Result<(), WireError> {
+        let request = self.request(Method::PUT, &paths::upload(id, index))?;
+        let sent = self.send(request.body(Body::wrap_stream(file)), TRANSFER).await?;
+        accepted(sent).await.map(drop)
+    }
+
+    pub(crate) async fn run(self, id: &CallId, call: &RunCall) -> Result<Head, WireError> {
+        let response =
+            self.send(self.request(Method::POST, &paths::call(id))?.json(call), HEAD).await?;
+        let response = accepted(response).await?;
+        Ok(match response.status() {
+            StatusCode::ACCEPTED => Head::Accepted,
+            _ => Head::Lines(response),
+        })
+    }
+
+    pub(crate) async fn state(self, id: &CallId) -> Result<CallState, WireError> {
+        self.get(&paths::call(id)).await
+    }
+
+    pub(crate) async fn progress(self, id: &CallId) -> Result<Response, WireError> {
+        let request = self.request(Method::GET, &paths::progress(id))?;
+        accepted(self.send(request, HEAD).await?).await
+    }
+
+    pub(crate) async fn file(self, id: &CallId, index: u32) -> Result<Response, WireError> {
+        let request = self.request(Method::GET, &paths::file(id, index))?;
+        accepted(self.send(request, HEAD).await?).await
+    }
+
+    pub(crate) async fn cancel(self, id: &CallId) -> Result<(), WireError> {
+        let request = self.request(Method::POST, &paths::cancel(id))?;
+        accepted(self.send(request, HEAD).await?).await.map(drop)
+    }
+
+    pub(crate) async fn acknowledge(self, id: &CallId) -> Result<(), WireError> {
+        let request = self.request(Method::POST, &paths::acknowledge(id))?;
+        accepted(self.send(request, HEAD).await?).await.map(drop)
+    }
+
+    pub(crate) async fn health(self) -> Result<Health, WireError> {
+        self.get(paths::HEALTH).await
+    }
+
+    async fn get<T: DeserializeOwned>(self, path: &str) -> Result<T, WireError> {
+        let response = accepted(self.send(self.request(Method::GET, path)?, HEAD).await?).await?;
+        let bytes = timeout(TRANSFER, body(response, ANSWER_BYTES));
+        let bytes = bytes.await.map_err(|_elapsed| silent(TRANSFER))??;
+        serde_json::from_slice(&bytes).map_err(|error| strange(&error.to_string()))
+    }
+
+    fn request(self, method: Method, path: &str) -> Result<RequestBuilder, WireError> {
+        let Some(address) = self.runner.address() else {
+            return Err(WireError::Unreached("its Pod has no address".to_owned()));
+        };
+        let request = self.client.request(method, format!("http://{address}{path}"));
+        Ok(request.bearer_auth(self.bearer).header(RENDERED_HEADER, self.rendered))
+    }
+
+    /// Sends, and tells the circuit how it went. A refusal is an answer.
+    async fn send(self, request: RequestBuilder, wait: Duration) -> Result<Response, WireError> {
+        let answered = match timeout(wait, request.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(words(error)),
+            Err(_elapsed) => Err(silent(wait)),
+        };
+        match &answered {
+            Ok(_) => self.runner.answered(),
+            Err(_) => self.runner.failed(),
+        }
+        answered
+    }
+}
+
+/// Whether a Pod serves already, although nobody said so yet.
+pub(crate) async fn is_alive(client: &Client, runner: &Runner) -> bool {
+    let Some(address) = runner.address() else { return false };
+    let request = client.get(format!("http://{address}{}", paths::ALIVE));
+    let answer = timeout(CONNECT, request.send()).await;
+    answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status() == StatusCode::OK))
+}
+
+/// The answer, unless it is a refusal.
+async fn accepted(response: Response) -> Result<Response, WireError> {
+    /// The longest refusal.
+    const REFUSAL_BYTES: usize = 64 * 1024;
+
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let bytes = timeout(HEAD, body(response, REFUSAL_BYTES));
+    let bytes = bytes.await.map_err(|_elapsed| silent(HEAD))??;
+    match serde_json::from_slice::<Problem>(&bytes) {
+        Ok(problem) => Err(WireError::Refused(problem)),
+        Err(_) => Err(strange(&format!("status {status}"))),
+    }
+}
+
+async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, WireError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(words)? {
+        if bytes.len() + piece.len() > most {
+            return Err(strange(&format!("more than {most} bytes")));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+fn silent(wait: Duration) -> WireError {
+    WireError::Broken(format!("its runner did not answer within {} s", wait.as_secs()))
+}
+
+fn strange(what: &str) -> WireError {
+    WireError::Broken(format!("its runner answered what no runner says: {what}"))
+}
+
+/// Without the URL: addresses of Pods mean nothing to who reads it.
+pub(crate) fn words(error: reqwest::Error) -> WireError {
+    let unreached = error.is_connect();
+    let error = error.without_url();
+    let text = crate::watches::words_of(&error);
+    if unreached { WireError::Unreached(text) } else { WireError::Broken(text) }
+}

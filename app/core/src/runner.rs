@@ -1,0 +1,68 @@
+//! What the sandboxes of a cluster need of the rest, and the rest of them, beside calls.
+//!
+//! ```text
+//! cluster ── RunnerDemand ──► store    which of all processes asks for a runner, and for none
+//! api     ── Runners ───────► cluster  who calls back, and with what
+//! ```
+
+use crate::ids::PersonId;
+use crate::sandbox::{SandboxError, SandboxResult};
+use async_trait::async_trait;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// When plugins were used, over all processes, and who of them acts on it.
+///
+/// A plugin is named here by its UID, so that one made anew has no past. Time is that of the store.
+#[async_trait]
+pub trait RunnerDemand: Send + Sync + 'static {
+    /// Notes that these plugins were used now.
+    async fn used(&self, plugins: &[String]) -> Result<(), DemandError>;
+
+    /// Whether the caller is the one that asks for a runner. It counts as use. Nobody else is,
+    /// until somebody was let stop, or `again` has passed: the one may have died.
+    async fn may_start(&self, plugin: &str, again: Duration) -> Result<bool, DemandError>;
+
+    /// Whether the caller is the one that lets the runner end: nobody used the plugin for `idle`.
+    /// Nobody else is, until somebody was let start, or `again` has passed. A plugin that was never
+    /// heard of counts as used now.
+    async fn may_stop(
+        &self,
+        plugin: &str,
+        idle: Duration,
+        again: Duration,
+    ) -> Result<bool, DemandError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("who starts and ends runners could not be settled; see whether the database answers")]
+pub struct DemandError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// What somebody shows who calls from inside a sandbox.
+#[derive(Clone, Copy)]
+pub struct Proof<'a> {
+    /// The UID of its Plugin.
+    pub plugin: &'a str,
+    /// The number of what it was given.
+    pub rendered: i64,
+    pub bearer: &'a str,
+    /// Where the call comes from: only a sandbox of that plugin may show its bearer.
+    pub from: IpAddr,
+}
+
+/// Those who call back.
+#[async_trait]
+pub trait Runners: Send + Sync + 'static {
+    /// The name of the plugin whose runner or build shows this; nothing when it proves nothing.
+    fn proves(&self, proof: Proof<'_>) -> Option<String>;
+
+    /// What a runner delivers of the call `id`, the body of a callback as it came, with the files
+    /// of it stored for `person`. Delivering it again gives the same, while the runner has it.
+    async fn collect(
+        &self,
+        plugin: &str,
+        id: &str,
+        delivery: &[u8],
+        person: PersonId,
+    ) -> Result<SandboxResult, SandboxError>;
+}

@@ -1,0 +1,182 @@
+use crate::fake::plugins::{Play, result};
+use crate::fixture::{Bench, call_of};
+use famulus_core::plugin::LateCall;
+use famulus_core::sandbox::{RunOutput, SandboxAnswer, SandboxError};
+use famulus_core::tool::{AskedAfter, ToolOutput, Tools as _};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+fn look(city: &str) -> Value {
+    json!({"plugin": "weather", "tool": "look", "parameters": {"city": city}})
+}
+
+#[tokio::test]
+async fn an_output_comes_back_in_its_fence() {
+    let mut bench = Bench::new();
+    let output = bench.call("run_plugin_tool", look("Berlin")).await;
+    let ToolOutput::Text(text) = output else { panic!("{output:?}") };
+    assert!(text.starts_with("--- weather/look, output; data of a plugin"), "{text}");
+    assert!(text.contains("\n{\"city\":\"Berlin\"}\n"), "{text}");
+    let call = &bench.sandboxes.calls()[0];
+    assert_eq!(call.id, bench.context.key.to_string());
+    assert_eq!((call.token.as_deref(), call.person), (None, bench.context.person.id));
+}
+
+#[tokio::test]
+async fn what_is_not_permitted_is_not_found_and_nothing_runs() {
+    let mut bench = Bench::new();
+    let mut check = async |plugin: &str, tool: &str, expected: &str| {
+        let arguments = json!({"plugin": plugin, "tool": tool});
+        assert_eq!(bench.error("run_plugin_tool", arguments).await, expected);
+        assert!(bench.sandboxes.calls().is_empty());
+    };
+    check("hidden", "any", "there is no plugin `hidden`; the plugins are: sleepy, weather").await;
+    check("nosuch", "any", "there is no plugin `nosuch`; the plugins are: sleepy, weather").await;
+    check(
+        "weather",
+        "erase",
+        "the plugin `weather` has no tool `erase`; its tools are: look(city: string, map: file), watch()",
+    )
+    .await;
+    check(
+        "sleepy",
+        "any",
+        "the plugin `sleepy` has no tool `any`, and no other; it is not built yet",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_not_ready_says_why() {
+    let mut bench = Bench::new();
+    {
+        let mut plugins = bench.sandboxes.plugins.lock().unwrap();
+        let weather = plugins.iter_mut().find(|plugin| plugin.name == "weather").unwrap();
+        (weather.ready, weather.reason) = (false, "Suspended".into());
+        weather.message = "the owner switched it off".into();
+    }
+    let error = bench.error("run_plugin_tool", look("Berlin")).await;
+    assert_eq!(
+        error,
+        "the plugin `weather` is not ready (Suspended): the owner switched it off"
+    );
+    assert!(bench.sandboxes.calls().is_empty());
+}
+
+#[tokio::test]
+async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
+    let mut bench = Bench::new();
+    let output =
+        bench.call("run_plugin_tool", json!({"plugin": "weather", "tool": "watch"})).await;
+    let ToolOutput::Text(text) = output else { panic!("{output:?}") };
+    let id = bench.context.key.to_string();
+    assert!(text.contains("is running") && text.contains(&id), "{text}");
+    let call = &bench.sandboxes.calls()[0];
+    let token = call.token.as_deref().unwrap();
+    let expected = bench.revisions.expected.lock().unwrap();
+    let [LateCall { id: expected_id, token_hash, conversation, .. }] = &expected[..] else {
+        panic!("{expected:?}")
+    };
+    assert_eq!((expected_id, *conversation), (&id, bench.context.conversation));
+    assert_eq!(token_hash[..], Sha256::digest(token.as_bytes())[..]);
+}
+
+#[tokio::test]
+async fn files_go_by_reference_under_safe_names() {
+    let mut bench = Bench::new();
+    let person = bench.context.person.id;
+    let map = bench.blobs.add(person, "image/png", b"map");
+    let quoted = format!("[file: ../../my map.png (image/png, 3 bytes), id {}]", map.id);
+    let arguments = json!({
+        "plugin": "weather", "tool": "look",
+        "parameters": [{"city": "A", "map": map.id}, {"city": "B", "map": quoted}, {"city": "C"}],
+    });
+    let output = bench.call("run_plugin_tool", arguments).await;
+    assert!(matches!(output, ToolOutput::Text(_)), "{output:?}");
+    let call = &bench.sandboxes.calls()[0];
+    assert_eq!(
+        call.parameters,
+        json!([
+            {"city": "A", "map": {"filename": "file.png", "upload": 0}},
+            {"city": "B", "map": {"filename": "my map.png", "upload": 1}},
+            {"city": "C"},
+        ])
+    );
+    assert_eq!(call.files, [map.clone(), map]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_there_runs_nothing() {
+    let mut bench = Bench::new();
+    let foreign = bench.blobs.add(famulus_core::ids::PersonId::new(), "image/png", b"map");
+    let mut check = async |map: Value, expected: &str| {
+        let parameters = json!({"city": "A", "map": map});
+        let arguments = json!({"plugin": "weather", "tool": "look", "parameters": parameters});
+        let error = bench.error("run_plugin_tool", arguments).await;
+        assert!(error.contains(expected), "{error}");
+        assert!(bench.sandboxes.calls().is_empty());
+    };
+    check(json!(foreign.id), "which is not stored").await;
+    check(json!("map.png"), "give the id of a stored file").await;
+    check(json!({"filename": "x", "upload": 0}), "in a form that is not taken here").await;
+    check(json!({"filename": "x", "data": "AAAA"}), "in a form that is not taken here").await;
+}
+
+#[tokio::test]
+async fn how_a_call_went_is_how_its_output_is_marked() {
+    let check = async |play: Play, fits: fn(&ToolOutput) -> bool| {
+        let shown = format!("{play:?}");
+        let mut bench = Bench::playing(move |_| play.clone());
+        let output = bench.call("run_plugin_tool", look("x")).await;
+        assert!(fits(&output), "{shown} gave {output:?}");
+    };
+    check(Play::End(result(RunOutput::Failed("no such city".into()))), |output| {
+        matches!(output, ToolOutput::Error(text) if text.contains("failed") && text.contains("no such city"))
+    })
+    .await;
+    check(Play::End(result(RunOutput::Unknown("the runner was lost".into()))), |output| {
+        matches!(output, ToolOutput::Unknown(_))
+    })
+    .await;
+    let lost = SandboxError::Lost { plugin: "weather".into(), why: "its node is gone".into() };
+    check(Play::Fail(lost), |output| matches!(output, ToolOutput::Unknown(_))).await;
+    let away = SandboxError::Unreachable { plugin: "weather".into(), why: "no answer".into() };
+    check(Play::Fail(away), |output| {
+        matches!(output, ToolOutput::Error(text) if text.contains("try again"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_whose_worker_died_is_asked_after() {
+    let bench = Bench::new();
+    let call = call_of("run_plugin_tool", &look("x").to_string());
+    let id = bench.context.key.to_string();
+    let ask = async || {
+        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await
+    };
+    assert_eq!(ask().await, AskedAfter::NotSent);
+    bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("sunny".into()))));
+    let AskedAfter::Ended(ToolOutput::Text(text)) = ask().await else { panic!("not ended") };
+    assert!(text.contains("sunny"), "{text}");
+    assert!(bench.sandboxes.acknowledged().is_empty());
+    bench.catalogue.recorded(&call, bench.context.clone()).await;
+    assert_eq!(bench.sandboxes.acknowledged(), [id]);
+}
+
+#[tokio::test]
+async fn a_turn_that_stops_ends_the_call() {
+    let mut bench = Bench::playing(|_| {
+        let never = tokio_util::sync::CancellationToken::new();
+        Play::Hold(never, result(RunOutput::Text(String::new())))
+    });
+    let cancel = bench.context.cancel.clone();
+    bench.context.key.call += 1;
+    let (output, ()) = tokio::join!(bench.repeat("run_plugin_tool", look("x")), async {
+        tokio::task::yield_now().await;
+        cancel.cancel();
+    });
+    assert!(matches!(output, ToolOutput::Unknown(_) | ToolOutput::Error(_)), "{output:?}");
+    assert!(bench.sandboxes.calls()[0].cancel.is_cancelled());
+}

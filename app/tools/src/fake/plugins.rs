@@ -1,0 +1,233 @@
+//! Plugins in memory. They keep what the port promises: a call happens once for its name, and what
+//! came of it is kept until it is acknowledged.
+
+use super::lock;
+use async_trait::async_trait;
+use famulus_core::blob::{BlobError, BlobRef, Blobs};
+use famulus_core::ids::{BlobId, PersonId};
+use famulus_core::plugin::{Description, LateCall, LateCalls, Revisions};
+use famulus_core::sandbox::{
+    PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
+    Sandboxes, Stage,
+};
+use famulus_core::tool::StoreError;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+
+/// What a call comes to.
+#[derive(Clone, Debug)]
+pub enum Play {
+    End(SandboxResult),
+    /// It is an async one.
+    Later,
+    Fail(SandboxError),
+    /// It goes on until the token ends, or the call is cancelled.
+    Hold(CancellationToken, SandboxResult),
+}
+
+type Plan = dyn Fn(&SandboxCall) -> Play + Send + Sync;
+
+/// Sandboxes in memory.
+pub struct FakeSandboxes {
+    pub plugins: Mutex<Vec<PluginState>>,
+    plan: Box<Plan>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<SandboxCall>,
+    kept: BTreeMap<String, SandboxAnswer>,
+    acknowledged: Vec<String>,
+}
+
+impl FakeSandboxes {
+    pub fn new(
+        plugins: Vec<PluginState>,
+        plan: impl Fn(&SandboxCall) -> Play + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            plugins: Mutex::new(plugins),
+            plan: Box::new(plan),
+            state: Mutex::default(),
+        })
+    }
+
+    /// The calls that were made, in order.
+    pub fn calls(&self) -> Vec<SandboxCall> {
+        lock(&self.state).calls.clone()
+    }
+
+    /// The names of results that were let go.
+    pub fn acknowledged(&self) -> Vec<String> {
+        lock(&self.state).acknowledged.clone()
+    }
+
+    /// Puts what a call came to, as a runner does that goes on without its caller.
+    pub fn keep(&self, id: &str, answer: SandboxAnswer) {
+        lock(&self.state).kept.insert(id.to_owned(), answer);
+    }
+}
+
+/// A plugin that is ready and serves the revision [`digest`] of its name.
+pub fn plugin(name: &str, tools: &[&str]) -> PluginState {
+    PluginState {
+        name: name.to_owned(),
+        ready: true,
+        reason: "Serving".to_owned(),
+        message: "its runner answers".to_owned(),
+        revision: Some(digest(name)),
+        commit: None,
+        tools: tools.iter().map(ToString::to_string).collect(),
+        config_keys: Vec::new(),
+        egress: "none".to_owned(),
+        runners: 1,
+        isolation: None,
+    }
+}
+
+/// A digest that goes with a name.
+pub fn digest(name: &str) -> String {
+    let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex:0<64}")
+}
+
+/// A result of one run.
+pub fn result(output: RunOutput) -> SandboxResult {
+    let run = SandboxRun { output, files: Vec::new(), notes: Vec::new(), millis: 3 };
+    SandboxResult { each: false, runs: vec![run] }
+}
+
+#[async_trait]
+impl Sandboxes for FakeSandboxes {
+    async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError> {
+        Ok(lock(&self.plugins).clone())
+    }
+
+    async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
+        let (id, cancel) = (call.id.clone(), call.cancel.clone());
+        if let Some(kept) = lock(&self.state).kept.get(&id) {
+            return Ok(kept.clone());
+        }
+        let play = (self.plan)(&call);
+        call.progress.tell(Stage::Started { run: 0, runs: 1 });
+        lock(&self.state).calls.push(call);
+        let answer = match play {
+            Play::End(result) => SandboxAnswer::Ended(result),
+            Play::Later => SandboxAnswer::Running,
+            Play::Fail(error) => return Err(error),
+            Play::Hold(until, result) => {
+                self.keep(&id, SandboxAnswer::Running);
+                tokio::select! {
+                    () = until.cancelled() => SandboxAnswer::Ended(result),
+                    () = cancel.cancelled() => return Err(SandboxError::Stopped),
+                }
+            }
+        };
+        self.keep(&id, answer.clone());
+        Ok(answer)
+    }
+
+    async fn ask(
+        &self,
+        _plugin: &str,
+        id: &str,
+        _sent: Timestamp,
+        _person: PersonId,
+    ) -> Result<Option<SandboxAnswer>, SandboxError> {
+        Ok(lock(&self.state).kept.get(id).cloned())
+    }
+
+    async fn acknowledge(&self, _plugin: &str, id: &str) {
+        let mut state = lock(&self.state);
+        state.kept.remove(id);
+        state.acknowledged.push(id.to_owned());
+    }
+
+    async fn logs(&self, plugin: &str) -> Result<Vec<String>, SandboxError> {
+        Ok(vec![format!("{plugin} said hello")])
+    }
+}
+
+/// Descriptions and expected results in memory.
+#[derive(Default)]
+pub struct FakeRevisions {
+    pub descriptions: Mutex<BTreeMap<String, Description>>,
+    pub expected: Mutex<Vec<LateCall>>,
+}
+
+#[async_trait]
+impl Revisions for FakeRevisions {
+    async fn described(&self, digest: &str) -> Result<Option<Description>, StoreError> {
+        Ok(lock(&self.descriptions).get(digest).cloned())
+    }
+}
+
+#[async_trait]
+impl LateCalls for FakeRevisions {
+    async fn expect(&self, call: &LateCall) -> Result<(), StoreError> {
+        let mut expected = lock(&self.expected);
+        expected.retain(|other| other.id != call.id);
+        expected.push(call.clone());
+        Ok(())
+    }
+}
+
+/// Files in memory.
+#[derive(Default)]
+pub struct FakeBlobs(Mutex<Vec<(PersonId, BlobRef, bytes::Bytes)>>);
+
+impl FakeBlobs {
+    pub fn add(&self, person: PersonId, mime: &str, bytes: &'static [u8]) -> BlobRef {
+        let blob = BlobRef {
+            id: BlobId::new(),
+            sha256: String::new(),
+            mime: mime.to_owned(),
+            size: bytes.len() as u64,
+        };
+        lock(&self.0).push((person, blob.clone(), bytes::Bytes::from_static(bytes)));
+        blob
+    }
+}
+
+#[async_trait]
+impl Blobs for FakeBlobs {
+    async fn put(
+        &self,
+        person: PersonId,
+        mime: &str,
+        limit: u64,
+        mut bytes: BoxStream<'_, std::io::Result<bytes::Bytes>>,
+    ) -> Result<BlobRef, BlobError> {
+        let mut all = Vec::new();
+        while let Some(piece) = bytes.next().await {
+            all.extend_from_slice(&piece.map_err(BlobError::Cut)?);
+            if all.len() as u64 > limit {
+                return Err(BlobError::TooLarge { limit });
+            }
+        }
+        let blob = BlobRef {
+            id: BlobId::new(),
+            sha256: String::new(),
+            mime: mime.to_owned(),
+            size: all.len() as u64,
+        };
+        lock(&self.0).push((person, blob.clone(), all.into()));
+        Ok(blob)
+    }
+
+    async fn get(
+        &self,
+        person: PersonId,
+        id: BlobId,
+    ) -> Result<(BlobRef, BoxStream<'static, Result<bytes::Bytes, BlobError>>), BlobError> {
+        let files = lock(&self.0);
+        let found = files.iter().find(|(owner, blob, _)| *owner == person && blob.id == id);
+        let (_, blob, bytes) = found.ok_or(BlobError::Missing { id })?;
+        Ok((blob.clone(), stream::iter([Ok(bytes.clone())]).boxed()))
+    }
+}

@@ -1,0 +1,86 @@
+//! Plugins as a model may see them: those of which the owner permits something.
+
+use crate::tool::ToolError;
+use famulus_core::blob::Blobs;
+use famulus_core::plugin::{Description, LateCalls, Revisions, ToolDescription};
+use famulus_core::sandbox::{PluginState, SandboxError, Sandboxes};
+use std::sync::Arc;
+
+/// What the tools about plugins reach.
+#[derive(Clone)]
+pub struct PluginPorts {
+    pub sandboxes: Arc<dyn Sandboxes>,
+    pub revisions: Arc<dyn Revisions>,
+    pub late: Arc<dyn LateCalls>,
+    pub blobs: Arc<dyn Blobs>,
+}
+
+impl PluginPorts {
+    /// The plugins by name. One of which nothing is permitted does not exist for a model; one that
+    /// was never built does, and says why it is not there.
+    pub(crate) async fn visible(&self) -> Result<Vec<PluginState>, ToolError> {
+        let plugins = self.sandboxes.plugins().await.map_err(|error| told(&error))?;
+        let is_visible =
+            |plugin: &PluginState| !plugin.tools.is_empty() || plugin.revision.is_none();
+        Ok(plugins.into_iter().filter(is_visible).collect())
+    }
+
+    pub(crate) async fn find(&self, name: &str) -> Result<PluginState, ToolError> {
+        let mut plugins = self.visible().await?;
+        match plugins.iter().position(|plugin| plugin.name == name) {
+            Some(place) => Ok(plugins.swap_remove(place)),
+            None => {
+                let known: Vec<&str> = plugins.iter().map(|p| p.name.as_str()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                Err(told(&SandboxError::NoPlugin { plugin: short(name), known }))
+            }
+        }
+    }
+
+    /// What the plugin's revision says of itself; nothing when it says nothing.
+    pub(crate) async fn described(
+        &self,
+        plugin: &PluginState,
+    ) -> Result<Option<Description>, ToolError> {
+        let Some(revision) = &plugin.revision else { return Ok(None) };
+        Ok(self.revisions.described(revision).await?)
+    }
+}
+
+/// The tool of this name, if the owner permits it, with what is said of it.
+pub(crate) fn permitted(
+    plugin: &PluginState,
+    description: Option<&Description>,
+    tool: &str,
+) -> Result<Option<ToolDescription>, ToolError> {
+    if !plugin.tools.iter().any(|permitted| permitted == tool) {
+        let tools: Vec<String> = plugin
+            .tools
+            .iter()
+            .map(|name| described(description, name).map_or(name.clone(), |tool| tool.signature()))
+            .collect();
+        let (name, tool) = (&plugin.name, short(tool));
+        return Err(ToolError::Call(if tools.is_empty() {
+            format!("the plugin `{name}` has no tool `{tool}`, and no other; it is not built yet")
+        } else {
+            format!("the plugin `{name}` has no tool `{tool}`; its tools are: {}", tools.join(", "))
+        }));
+    }
+    Ok(described(description, tool).cloned())
+}
+
+pub(crate) fn described<'a>(
+    description: Option<&'a Description>,
+    tool: &str,
+) -> Option<&'a ToolDescription> {
+    description?.tools.iter().find(|described| described.name == tool)
+}
+
+/// An error of the sandboxes, for the model.
+pub(crate) fn told(error: &SandboxError) -> ToolError {
+    ToolError::Call(error.to_string())
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(80).collect()
+}
