@@ -9,6 +9,8 @@ mod disk;
 mod plan;
 mod provisioner;
 
+use std::fs;
+
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -56,14 +58,11 @@ pub(super) fn class() -> Value {
     })
 }
 
-/// This program itself, as a part of the cluster.
+/// This program itself, as a part of the cluster: a copy, since the next build replaces it.
 pub(super) fn process(place: &Place, programs: &Programs) -> Result<Process> {
+    let program = place.at("provisioner");
+    fs::copy("/proc/self/exe", &program).context("cannot copy this program")?;
     let kubectl = programs.path("kubectl")?.to_string_lossy().into_owned();
     let words = ["cluster", "provision", "--name", &place.name, "--kubectl", &kubectl];
-    Ok(Process {
-        name: "storage",
-        program: std::env::current_exe().context("this program does not know where it is")?,
-        args: words.map(str::to_owned).into(),
-        env: Vec::new(),
-    })
+    Ok(Process { name: "storage", program, args: words.map(str::to_owned).into(), env: Vec::new() })
 }

@@ -41,14 +41,15 @@ pub(super) async fn run(shell: &mut Shell) -> Result<()> {
     for place in [&enforced, &plain] {
         down::run(shell, place).await?;
     }
-    let before = machine::facts()?;
+    let before = machine::facts(&[&enforced, &plain])?;
     let mut report = Report::default();
     let outcome = check(shell, &mut report, &enforced, &plain).await;
     for place in [&enforced, &plain] {
         let what = format!("{} goes without residue", place.name);
         report.note(&what, down::run(shell, place).await.map(|()| String::new()));
     }
-    report.note("the machine looks as before", machine::compare(&before));
+    let compared = machine::compare(&before, &[&enforced, &plain]);
+    report.note("the machine looks as before", compared);
     outcome?;
     report.finish()
 }
