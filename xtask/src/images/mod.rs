@@ -130,8 +130,8 @@ async fn pass(
     for image in images {
         let begun = Instant::now();
         let context = context::lay_out(shell, image, profile).await?;
-        let id = build::build(storage, image, &context)?;
-        let archive = archive::write(storage, image, &id, profile, out)?;
+        let id = build::build(shell, storage, image, &context).await?;
+        let archive = archive::write(shell, storage, image, &id, profile, out).await?;
         println!("{}", archive.line(begun.elapsed()));
         archives.push(archive);
     }
