@@ -77,8 +77,8 @@ pub(super) fn compare(first: &[Archive], second: &[Archive]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "two builds differ: {}; compare their layers with `tar --compare`, or the packages that the \
-         mirror had",
+        "two builds differ: {}; the second ones are in the folder `again` beside the first, to be \
+         compared layer by layer",
         names.join(", ")
     )
 }
