@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::output_of;
+use crate::shell::Shell;
 
 use super::catalogue::Image;
 use super::rust::Profile;
@@ -21,7 +21,8 @@ pub(super) struct Archive {
 }
 
 /// Writes the image with the id `id` to `out`, unless it is there already.
-pub(super) fn write(
+pub(super) async fn write(
+    shell: &mut Shell,
     storage: &Storage,
     image: &Image,
     id: &str,
@@ -46,7 +47,7 @@ pub(super) fn write(
             command.args(["--compression-format=gzip", "--compression-level=1"]);
         }
         command.arg(&reference).arg(format!("oci-archive:{}:{reference}", file.display()));
-        output_of(&mut command)?;
+        shell.run(command).await?;
         fs::write(&stamp, made)?;
     }
     let digest = fs::read_to_string(&digests)?.trim().to_owned();
@@ -76,8 +77,8 @@ pub(super) fn compare(first: &[Archive], second: &[Archive]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "two builds differ: {}; compare their layers with `tar --compare`, or the packages that the \
-         mirror had",
+        "two builds differ: {}; the second ones are in the folder `again` beside the first, to be \
+         compared layer by layer",
         names.join(", ")
     )
 }

@@ -55,9 +55,16 @@ pub(super) async fn ensure(shell: &mut Shell, storage: &Storage) -> Result<()> {
     shell.run(debootstrap).await.context("cannot make a Debian; is its mirror within reach?")?;
     let made = output_of(storage.buildah().args(["from", "scratch"]))?;
     let container = String::from_utf8(made)?.trim().to_owned();
-    output_of(storage.buildah().args(["add", "--quiet", &container]).arg(&root).arg("/"))?;
+    let mut add = storage.buildah();
+    add.args(["add", "--quiet", &container]).arg(&root).arg("/");
+    shell.run(add).await?;
     output_of(storage.buildah().args(["config", "--cmd", "[\"bash\"]", &container]))?;
-    let commit = ["commit", "--quiet", "--rm", "--format=oci", "--identity-label=false"];
-    output_of(storage.buildah().args(commit).args(["--timestamp", DATE, &container, NAME]))?;
-    Ok(())
+    let mut commit = storage.buildah();
+    commit.args(["commit", "--quiet", "--rm", "--format=oci", "--identity-label=false"]).args([
+        "--timestamp",
+        DATE,
+        &container,
+        NAME,
+    ]);
+    shell.run(commit).await
 }

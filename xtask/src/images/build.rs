@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::shell::output_of;
+use crate::shell::Shell;
 
 use super::base;
 use super::catalogue::Image;
@@ -15,7 +15,12 @@ use super::storage::Storage;
 const SHOWN: usize = 30;
 
 /// Builds `image` from `context` and returns its id.
-pub(super) fn build(storage: &Storage, image: &Image, context: &Path) -> Result<String> {
+pub(super) async fn build(
+    shell: &mut Shell,
+    storage: &Storage,
+    image: &Image,
+    context: &Path,
+) -> Result<String> {
     let (log, id) = (context.with_extension("log"), context.with_extension("id"));
     fs::remove_file(&log).ok();
     let mut command = storage.buildah();
@@ -27,7 +32,7 @@ pub(super) fn build(storage: &Storage, image: &Image, context: &Path) -> Result<
         .arg(&id)
         .args(image.arguments())
         .arg(context);
-    output_of(&mut command).with_context(|| {
+    shell.run(command).await.with_context(|| {
         let text = fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let end = lines[lines.len().saturating_sub(SHOWN)..].join("\n");

@@ -24,6 +24,7 @@ mod proof;
 mod rust;
 mod storage;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -108,10 +109,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     if args.twice {
         let again = Storage::open(&folder, "again")?;
         again.remove()?;
-        let elsewhere = tempfile::tempdir_in(&folder)?;
-        let second = pass(shell, &again, args.profile, &images, elsewhere.path()).await?;
+        let beside = out.join("again");
+        let second = pass(shell, &again, args.profile, &images, &beside).await?;
         again.remove()?;
         archive::compare(&first, &second)?;
+        fs::remove_dir_all(&beside)?;
         println!("two builds from nothing gave the same digests");
     }
     Ok(())
@@ -130,8 +132,8 @@ async fn pass(
     for image in images {
         let begun = Instant::now();
         let context = context::lay_out(shell, image, profile).await?;
-        let id = build::build(storage, image, &context)?;
-        let archive = archive::write(storage, image, &id, profile, out)?;
+        let id = build::build(shell, storage, image, &context).await?;
+        let archive = archive::write(shell, storage, image, &id, profile, out).await?;
         println!("{}", archive.line(begun.elapsed()));
         archives.push(archive);
     }

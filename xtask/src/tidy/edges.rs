@@ -10,7 +10,7 @@ use super::manifests::Member;
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
-const EDGES: [(&str, &[&str]); 19] = [
+const EDGES: [(&str, &[&str]); 20] = [
     ("famulus-core", &[]),
     ("famulus-crds", &[]),
     ("famulus-lifecycle", &[]),
