@@ -94,7 +94,7 @@ fn run(task: Task) -> Result<ExitCode> {
             Task::Tidy => tidy::run()?,
             Task::Deny(args) => deny::run(&mut shell, args).await?,
             Task::Sqlx(args) => sqlx::run(&mut shell, args).await?,
-            Task::Manifests(args) => manifests::run(&args)?,
+            Task::Manifests(args) => manifests::run(&mut shell, &args).await?,
             Task::Bench(args) => bench::run(&mut shell, args).await?,
             Task::Images(args) => images::run(&mut shell, args).await?,
             Task::Cluster(args) => cluster::run(&mut shell, args).await?,

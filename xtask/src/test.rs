@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
-use crate::{check, programs, sqlx, tidy};
+use crate::{check, cluster, programs, sqlx, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,6 +35,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         tidy::run()?;
         report.done("format and tidiness");
     }
+    // Tests of the chart render it.
+    cluster::helm(shell).await?;
     shell.run(tests(&["--lib", "--bins"], filter)).await?;
     report.done("unit tests");
     if !quick {

@@ -10,11 +10,9 @@ use anyhow::{Context, Result};
 
 use crate::shell::Shell;
 
-use super::build::Programs;
 use super::dns;
 use super::namespace::Namespaces;
 use super::packages;
-use super::pins;
 use super::place::Place;
 
 /// Covers the file that says whom to ask for names, for the program alone.
@@ -33,8 +31,8 @@ pub(super) fn kubectl(place: &Place, args: &[String]) -> Result<()> {
 
 /// `cargo xtask cluster helm`, which is built when it is not there yet.
 pub(super) async fn helm(shell: &mut Shell, place: &Place, args: &[String]) -> Result<()> {
-    let programs = Programs::obtain(shell, &[&pins::HELM]).await?;
-    become_it(place, &programs.path("helm")?, args)
+    let helm = super::helm(shell).await?;
+    become_it(place, &helm, args)
 }
 
 /// Becomes the program, so that it has our terminal, gets our signals and says how it ended.

@@ -127,6 +127,11 @@ struct Which {
     name: String,
 }
 
+/// Helm, which is built when it is not there yet. It needs no cluster to render a chart.
+pub(crate) async fn helm(shell: &mut Shell) -> Result<PathBuf> {
+    build::Programs::obtain(shell, &[&pins::HELM]).await?.path("helm")
+}
+
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     match args.task {
         Task::Build => {

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cluster;
+use crate::shell::Shell;
 use crate::workspace::root;
 
 use helm::Helm;
@@ -32,8 +34,9 @@ pub(crate) struct Args {
     check: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let stale: Vec<Generated> = generated()?.into_iter().filter(Generated::is_stale).collect();
+pub(crate) async fn run(shell: &mut Shell, args: &Args) -> Result<()> {
+    let helm = Helm { program: cluster::helm(shell).await? };
+    let stale: Vec<Generated> = generated(&helm)?.into_iter().filter(Generated::is_stale).collect();
     if !args.check {
         for file in stale {
             fs::write(&file.path, &file.content)
@@ -66,9 +69,9 @@ impl Generated {
     }
 }
 
-fn generated() -> Result<Vec<Generated>> {
+fn generated(helm: &Helm) -> Result<Vec<Generated>> {
     let mut files = definitions(&root().join("crds/generated"))?;
-    let base = Helm::find()?.render(RELEASE, RELEASE, &["--set", "hooks.enabled=false"])?;
+    let base = helm.render(RELEASE, RELEASE, &["--set", "hooks.enabled=false"])?;
     let path = root().join("config/base/famulus.yaml");
     files.push(Generated { path, content: format!("{HEADER}{base}") });
     Ok(files)

@@ -11,7 +11,14 @@ mod rights;
 mod secrets;
 mod wiring;
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
 use serde_json::Value;
+
+use crate::workspace::cache;
 
 use super::helm::Helm;
 
@@ -67,11 +74,34 @@ const EVERYTHING: &[&str] = &[
 
 /// The objects of a case, for the release `home` in the namespace `assistant`.
 fn objects(case: &Case) -> Vec<Value> {
-    release("home", "assistant", case.args)
+    /// Most rules look at all cases, and a rendering takes Helm a third of a second.
+    static RENDERED: LazyLock<BTreeMap<&str, Vec<Value>>> = LazyLock::new(|| {
+        CASES.iter().map(|case| (case.name, release("home", "assistant", case.args))).collect()
+    });
+    RENDERED[case.name].clone()
 }
 
 fn release(name: &str, namespace: &str, args: &[&str]) -> Vec<Value> {
-    parse(&Helm::find().unwrap().render(name, namespace, args).unwrap())
+    parse(&helm().render(name, namespace, args).unwrap())
+}
+
+/// The program that `HELM` names, or the one that was built for the test cluster.
+fn helm() -> Helm {
+    let named = std::env::var_os("HELM").map(PathBuf::from);
+    let program = named.or_else(|| built(&cache().join("cluster-programs")));
+    let program = program.expect("helm is missing: run `cargo xtask cluster build`, or set HELM");
+    Helm { program }
+}
+
+/// The last one that was built.
+fn built(programs: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(programs).ok()?.flatten().map(|entry| entry.path());
+    let is_helm = |folder: &PathBuf| {
+        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("helm-"))
+    };
+    let age = |program: &PathBuf| fs::metadata(program).and_then(|meta| meta.modified()).ok();
+    let helms = folders.filter(is_helm).map(|folder| folder.join("helm"));
+    helms.filter(|program| program.exists()).max_by_key(age)
 }
 
 fn parse(manifests: &str) -> Vec<Value> {

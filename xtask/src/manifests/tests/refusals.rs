@@ -1,9 +1,9 @@
 //! Values that cannot be meant are refused in words that name them.
 
-use super::super::helm::Helm;
+use super::helm;
 
 fn check(args: &[&str], expected: &str) {
-    let error = Helm::find().unwrap().render("home", "assistant", args).unwrap_err();
+    let error = helm().render("home", "assistant", args).unwrap_err();
     let error = format!("{error:#}");
     assert!(error.contains(expected), "{args:?} says {error}");
 }
@@ -52,7 +52,7 @@ fn values_that_contradict_each_other_are_refused_with_a_remedy() {
     for (value, expected) in table {
         check(&["--set", value], expected);
     }
-    let error = Helm::find().unwrap().render("home.two", "assistant", &[]).unwrap_err();
+    let error = helm().render("home.two", "assistant", &[]).unwrap_err();
     assert!(format!("{error:#}").contains("the release's name \"home.two\""), "{error:#}");
 }
 

@@ -1,7 +1,6 @@
 //! No manifest holds a secret, and none differs from one rendering to the next.
 
-use super::super::helm::Helm;
-use super::{CASES, called, kind, list, objects, one, pod, text};
+use super::{CASES, called, helm, kind, list, objects, one, pod, text};
 
 #[test]
 fn there_is_no_secret_in_any_manifest() {
@@ -15,7 +14,7 @@ fn there_is_no_secret_in_any_manifest() {
 #[test]
 fn two_renderings_are_the_same() {
     for case in &CASES {
-        let render = || Helm::find().unwrap().render("home", "assistant", case.args).unwrap();
+        let render = || helm().render("home", "assistant", case.args).unwrap();
         assert!(render() == render(), "{}: something is generated", case.name);
     }
 }
