@@ -50,7 +50,8 @@ impl Blobs for Files {
                 return Err(BlobError::TooLarge { limit });
             }
         }
-        let sha256 = Sha256::digest(&all).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
+        let sha256 = Sha256::digest(&all).iter().fold(String::new(), hex);
         let size = all.len() as u64;
         let blob = BlobRef { id: BlobId::new(), sha256, mime: mime.to_owned(), size };
         self.0.lock().unwrap().insert(blob.id, (person, blob.clone(), all.into()));
