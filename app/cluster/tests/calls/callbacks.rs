@@ -1,0 +1,83 @@
+//! Who calls back, and what it brings.
+
+use famulus_core::runner::{Proof, Runners};
+use famulus_core::sandbox::{RunOutput, SandboxError};
+use famulus_crds::bearer;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, KEY, UID, only, pod, until};
+use crate::runner::address;
+
+#[tokio::test]
+async fn only_the_bearer_of_a_plugin_from_a_pod_of_it_proves_anything() {
+    let bench = Bench::new().await;
+    bench.api.change("plugins", "test", |plugin| plugin["status"]["rendered"] = json!(7));
+    let (runner, build, done, stranger) = (address(), address(), address(), address());
+    bench.pod("one", runner, true);
+    bench.api.put("pods", "build", pod("build", build, false));
+    let mut ended = pod("build", done, false);
+    ended["status"]["phase"] = json!("Succeeded");
+    bench.api.put("pods", "done", ended);
+    let right = bearer::runner(KEY, UID, 7);
+    let proves = |plugin: &str, rendered, bearer: &str, from| {
+        bench.cluster.proves(Proof { plugin, rendered, bearer, from })
+    };
+    until("all is seen", || proves(UID, 7, &right, build).is_some()).await;
+
+    let of = |rendered| bearer::runner(KEY, UID, rendered);
+    assert_eq!(proves(UID, 7, &right, runner).as_deref(), Some("test"));
+    assert_eq!(proves(UID, 8, &of(8), runner).as_deref(), Some("test"));
+    assert_eq!(proves(UID, 3, &of(3), runner).as_deref(), Some("test"));
+    let mapped = format!("::ffff:{runner}").parse().unwrap();
+    assert_eq!(proves(UID, 7, &right, mapped).as_deref(), Some("test"));
+    for (what, plugin, rendered, bearer, from) in [
+        ("no bearer", UID, 7, String::new(), runner),
+        ("another number", UID, 6, right.clone(), runner),
+        ("another key", UID, 7, bearer::runner(b"another key", UID, 7), runner),
+        ("far ahead", UID, 9, of(9), runner),
+        ("long ago", UID, 2, of(2), runner),
+        ("an unknown plugin", "other", 7, bearer::runner(KEY, "other", 7), runner),
+        ("another address", UID, 7, right.clone(), stranger),
+        ("an address that was given back", UID, 7, right.clone(), done),
+    ] {
+        assert_eq!(proves(plugin, rendered, &bearer, from), None, "{what}");
+    }
+}
+
+fn delivery(call: &str, files: Value) -> Vec<u8> {
+    let run =
+        json!({"outcome": "text", "output": "late", "files": files, "notes": [], "millis": 3});
+    let result = json!({"call": call, "tool": "later", "each": false, "runs": [run]});
+    json!({"version": 1, "plugin": "test", "result": result}).to_string().into_bytes()
+}
+
+#[tokio::test]
+async fn what_is_delivered_is_taken_with_its_files() {
+    let bench = Bench::new().await;
+    let script = "#!/bin/sh\necho content > ${TMPDIR%/*}/test/out.txt\n";
+    bench.plugin.tool("later", json!({}), script);
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    assert_eq!(only(bench.run("c1", "later", json!({})).await).files.len(), 1);
+    let files = json!([{"index": 0, "name": "../out.txt", "bytes": 8}]);
+    let collect =
+        async |id: &str, body: &[u8]| bench.cluster.collect("test", id, body, bench.person).await;
+    let result = collect("c1", &delivery("c1", files.clone())).await.unwrap();
+    let run = &result.runs[0];
+    assert_eq!(run.output, RunOutput::Text("late".to_owned()));
+    let [(name, blob)] = run.files.as_slice() else { panic!("one file: {run:?}") };
+    assert_eq!(name, "file-0");
+    assert_eq!(bench.files.read(bench.person, blob), b"content\n");
+    // A file that nobody has is said to be missing.
+    let result = collect("c2", &delivery("c2", files)).await.unwrap();
+    assert_eq!(result.runs[0].files, []);
+    assert_eq!(
+        result.runs[0].notes,
+        ["the file `file-0` is missing: the runner that had it is gone"]
+    );
+    for body in [delivery("c3", json!([])), b"{}".to_vec(), b"x".to_vec()] {
+        let refused = collect("c1", &body).await;
+        assert!(matches!(refused, Err(SandboxError::Refused(_))), "{refused:?}");
+    }
+}

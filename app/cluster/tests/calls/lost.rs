@@ -1,0 +1,186 @@
+//! Connections, runners and Pods that go away in the middle of a call.
+
+use std::time::{Duration, Instant};
+
+use famulus_cluster::Patience;
+use famulus_core::sandbox::{RunOutput, SandboxError, Sandboxes, Stage};
+use famulus_crds::bearer;
+use serde_json::json;
+
+use crate::bench::{Bench, KEY, UID, only, text_of, until};
+use crate::runner::{Door, address};
+
+/// Notes each run, waits until it is told to go on, and answers.
+const COUNTED: &str = "#!/bin/sh\necho run >> STATE/runs\n\
+    while [ ! -e STATE/go ]; do sleep 0.02; done\necho done\n";
+
+#[tokio::test]
+async fn a_connection_that_is_cut_loses_nothing_and_the_tool_runs_once() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    let (outside, inside) = (address(), address());
+    let _runner = bench.plugin.start(inside);
+    let door = Door::open(outside, inside).await;
+    bench.pod("one", outside, true);
+    let call = bench.run("c1", "count", json!({}));
+    let trouble = async {
+        for _ in 0..3 {
+            until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            door.cut();
+        }
+        bench.plugin.write("state/go", "");
+    };
+    let (answer, ()) = tokio::join!(call, trouble);
+    assert_eq!(text_of(&only(answer)), "done\n");
+    assert_eq!(bench.plugin.state("runs"), "run\n");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_comes_through_is_asked_for_and_the_tool_runs_once() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    bench.plugin.write("state/go", "");
+    let (outside, inside) = (address(), address());
+    let _runner = bench.plugin.start(inside);
+    let door = Door::open(outside, inside).await;
+    bench.pod("one", outside, true);
+    // The request goes in, and not one byte comes out.
+    door.pass(0);
+    let call = bench.run("c1", "count", json!({}));
+    let trouble = async {
+        until("it ran", || !bench.plugin.state("runs").is_empty()).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        door.pass(usize::MAX);
+    };
+    let (answer, ()) = tokio::join!(call, trouble);
+    assert_eq!(text_of(&only(answer)), "done\n");
+    assert_eq!(bench.plugin.state("runs"), "run\n");
+}
+
+#[tokio::test]
+async fn a_runner_that_is_lost_in_the_middle_leaves_the_outcome_open() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    let address = address();
+    let mut runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    let call = bench.run("c1", "count", json!({}));
+    let crash = async {
+        until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+        runner.kill();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        bench.plugin.start(address)
+    };
+    let (answer, _successor) = tokio::join!(call, crash);
+    let run = only(answer);
+    assert!(matches!(&run.output, RunOutput::Unknown(_)), "{run:?}");
+    assert_eq!(bench.plugin.state("runs"), "run\n");
+}
+
+#[tokio::test]
+async fn a_pod_that_is_gone_in_the_middle_is_lost_and_nobody_else_is_asked() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    let (one, two) = (address(), address());
+    let mut runner = bench.plugin.start(one);
+    bench.pod("one", one, true);
+    let call = bench.run("c1", "count", json!({}));
+    let crash = async {
+        until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+        runner.kill();
+        // Its successor has another disk.
+        std::fs::remove_dir_all(bench.plugin.path("kept")).unwrap();
+        let successor = bench.plugin.start(two);
+        bench.pod("two", two, true);
+        bench.api.delete("pods", "one");
+        successor
+    };
+    let (answer, _successor) = tokio::join!(call, crash);
+    let error = answer.unwrap_err();
+    assert!(matches!(&error, SandboxError::Lost { .. }), "{error}");
+    assert_eq!(bench.plugin.state("runs"), "run\n");
+}
+
+#[tokio::test]
+async fn a_runner_that_drains_finishes_and_the_next_call_waits_for_its_successor() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({"concurrent": true}), COUNTED);
+    let (one, two) = (address(), address());
+    let runner = bench.plugin.start(one);
+    bench.pod("one", one, true);
+    let first = bench.run("c1", "count", json!({}));
+    let rest = async {
+        until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+        runner.drain();
+        // Nobody told the API server yet that the Pod is about to end.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let call = bench.call("c2", "count", json!({}));
+        let second = bench.cluster.run(call.call);
+        let successor = async {
+            until("it is started for", || call.stages.lock().unwrap().contains(&Stage::Starting))
+                .await;
+            bench.plugin.write("state/go", "");
+            let other = bench.plugin.start_with(two, "kept-by-successor");
+            bench.pod("two", two, true);
+            other
+        };
+        tokio::join!(second, successor)
+    };
+    let (first, (second, _successor)) = tokio::join!(first, rest);
+    assert_eq!(text_of(&only(first)), "done\n");
+    assert_eq!(text_of(&only(second)), "done\n");
+    assert_eq!(bench.plugin.state("runs"), "run\nrun\n");
+}
+
+#[tokio::test]
+async fn a_bearer_that_is_ahead_or_behind_is_waited_for() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    bench.plugin.write("bearer", &bearer::runner(KEY, UID, 2));
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    let call = bench.run("c1", "echo", json!({}));
+    let news = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        bench.api.change("plugins", "test", |plugin| plugin["status"]["rendered"] = json!(2));
+    };
+    let (answer, ()) = tokio::join!(call, news);
+    assert_eq!(text_of(&only(answer)), "{}");
+    bench.plugin.write("bearer", &bearer::runner(KEY, UID, 9));
+    let error = bench.run("c2", "echo", json!({})).await.unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::Unreachable { why, .. } if why.contains("bearer")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_runner_that_does_not_answer_is_left_alone_for_a_while() {
+    let patience = Patience { reach: Duration::from_millis(800), ..Patience::default() };
+    let bench = Bench::with(patience).await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let address = address();
+    bench.pod("one", address, true);
+    let begun = Instant::now();
+    bench.until_seen().await;
+    for id in ["c1", "c2", "c3"] {
+        let error = bench.run(id, "echo", json!({})).await.unwrap_err();
+        assert!(matches!(&error, SandboxError::Unreachable { .. }), "{error}");
+    }
+    let error = bench.run("c4", "echo", json!({})).await.unwrap_err();
+    let expected = "the sandbox of `test` could not be reached: its runner does not answer; try \
+                    again in a moment";
+    assert_eq!(error.to_string(), expected);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    // Once it answers, one that tries opens the way for all.
+    let _runner = bench.plugin.start(address);
+    let mut answered = false;
+    while !answered {
+        answered = bench.run("c5", "echo", json!({})).await.is_ok();
+        assert!(begun.elapsed() < Duration::from_secs(40));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(bench.text("c6", "echo").await, "{}");
+}

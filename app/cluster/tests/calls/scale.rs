@@ -1,0 +1,124 @@
+//! From zero, and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use famulus_cluster::Patience;
+use famulus_core::sandbox::{SandboxError, Sandboxes, Stage};
+use serde_json::json;
+
+use crate::bench::{Bench, only, text_of, until};
+use crate::runner::address;
+
+#[tokio::test]
+async fn calls_from_zero_are_served_by_one_runner_that_one_process_asked_for() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("echo", json!({"concurrent": true}), "#!/bin/sh\ncat\n");
+    let replica = bench.replica().await;
+    let address = address();
+    let calls: Vec<_> = (0..6).map(|n| bench.call(&format!("c{n}"), "echo", json!({}))).collect();
+    let stages = Arc::clone(&calls[0].stages);
+    let answers = futures::future::join_all(calls.into_iter().enumerate().map(|(n, call)| {
+        let cluster = if n % 2 == 0 { &bench.cluster } else { &replica };
+        cluster.run(call.call)
+    }));
+    let operator = async {
+        until("it was asked for", || !bench.api.writes().is_empty()).await;
+        // The Pod has an address before it serves, and serves before it is called ready.
+        bench.pod("one", address, false);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        bench.plugin.start(address)
+    };
+    let (answers, _runner) = tokio::join!(answers, operator);
+    for answer in answers {
+        assert_eq!(text_of(&only(answer)), "{}");
+    }
+    assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
+    let stages = stages.lock().unwrap().clone();
+    assert_eq!(stages, [Stage::Starting, Stage::Started { run: 0, runs: 1 }]);
+}
+
+#[tokio::test]
+async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
+    let patience = Patience { start: Duration::from_secs(1), ..Patience::default() };
+    let bench = Bench::with(patience).await;
+    let call = bench.run("c1", "echo", json!({}));
+    let operator = async {
+        until("it was asked for", || !bench.api.writes().is_empty()).await;
+        bench.api.change("plugins", "test", |plugin| {
+            let ready = &mut plugin["status"]["conditions"][0];
+            ready["status"] = json!("False");
+            ready["reason"] = json!("Unschedulable");
+            ready["message"] = json!("no node has 64Gi of memory; ask for less");
+        });
+    };
+    let (answer, ()) = tokio::join!(call, operator);
+    assert_eq!(
+        answer.unwrap_err().to_string(),
+        "the plugin `test` is not ready (Unschedulable): its runner did not start within 1 s: no \
+         node has 64Gi of memory; ask for less"
+    );
+}
+
+#[tokio::test]
+async fn a_scale_that_is_refused_is_named() {
+    let patience = Patience { start: Duration::from_secs(1), ..Patience::default() };
+    let bench = Bench::with(patience).await;
+    bench.api.refuse_writes(Some(StatusCode::FORBIDDEN));
+    let error = bench.run("c1", "echo", json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("the scale of the Plugin could not be written"), "{error}");
+    assert!(error.contains("it is refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_stops_being_ready_ends_the_wait() {
+    let bench = Bench::new().await;
+    let call = bench.run("c1", "echo", json!({}));
+    let owner = async {
+        until("it was asked for", || !bench.api.writes().is_empty()).await;
+        bench.api.change("plugins", "test", |plugin| plugin["spec"]["suspend"] = json!(true));
+    };
+    let (answer, ()) = tokio::join!(call, owner);
+    let error = answer.unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::NotReady { reason, .. } if reason == "Suspended"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_ends_a_runner_that_is_used_and_one_process_ends_one_that_is_not() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("wait", json!({}), "#!/bin/sh\nsleep 4\necho done\n");
+    let replica = bench.replica().await;
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    bench.api.change("plugins", "test", |plugin| {
+        plugin["spec"]["runner"] = json!({"replicas": 1, "max": 1, "idleSeconds": 1});
+    });
+    bench.until_seen().await;
+    assert_eq!(bench.text("c1", "wait").await, "done\n");
+    assert_eq!(bench.api.writes(), Vec::<serde_json::Value>::new());
+    until("it is ended", || !bench.api.writes().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let writes = bench.api.writes();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert_eq!(writes[0]["spec"], json!({"replicas": 0}));
+    assert!(writes[0]["metadata"]["resourceVersion"].is_string(), "{writes:?}");
+    drop(replica);
+}
+
+#[tokio::test]
+async fn a_runner_stays_whose_plugin_changed_meanwhile() {
+    let bench = Bench::new().await;
+    bench.api.refuse_writes(Some(StatusCode::CONFLICT));
+    bench.api.change("plugins", "test", |plugin| {
+        plugin["spec"]["runner"] = json!({"replicas": 1, "max": 1, "idleSeconds": 1});
+    });
+    until("it is tried", || !bench.api.writes().is_empty()).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    // Whoever was let stop is not let again at once.
+    assert_eq!(bench.api.writes().len(), 1);
+}

@@ -1,0 +1,71 @@
+//! Calls that nobody wants any more, and callers that go away.
+
+use std::time::Duration;
+
+use famulus_core::sandbox::{SandboxError, Sandboxes};
+use serde_json::json;
+
+use crate::bench::{Bench, only, text_of, until};
+use crate::runner::address;
+
+const WAITS: &str =
+    "#!/bin/sh\necho $$ > STATE/pid\nsleep 1.5\necho done > STATE/done\necho done\n";
+
+fn sent() -> jiff::Timestamp {
+    "2026-06-01T00:00:00Z".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_is_cancelled_ends_and_leaves_nothing_behind() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("wait", json!({}), WAITS);
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    let call = bench.call("c1", "wait", json!({}));
+    let cancel = call.call.cancel.clone();
+    let stop = async {
+        until("it runs", || !bench.plugin.state("pid").is_empty()).await;
+        cancel.cancel();
+    };
+    let (answer, ()) = tokio::join!(bench.cluster.run(call.call), stop);
+    assert_eq!(answer, Err(SandboxError::Stopped));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.plugin.state("done"), "");
+    // Its result was let go, since nobody else would.
+    assert_eq!(bench.cluster.ask("test", "c1", sent(), bench.person).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_is_gone_goes_on_and_is_found_again() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("wait", json!({}), WAITS);
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    let call = bench.call("c1", "wait", json!({}));
+    tokio::select! {
+        answer = bench.cluster.run(call.call) => panic!("{answer:?}"),
+        () = until("it runs", || !bench.plugin.state("pid").is_empty()) => {}
+    }
+    let answer = bench.cluster.ask("test", "c1", sent(), bench.person).await.unwrap();
+    assert_eq!(text_of(&only(Ok(answer.unwrap()))), "done\n");
+}
+
+#[tokio::test]
+async fn a_token_counts_also_when_the_caller_is_gone_in_the_same_instant() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("wait", json!({}), WAITS);
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    bench.pod("one", address, true);
+    let call = bench.call("c1", "wait", json!({}));
+    let cancel = call.call.cancel.clone();
+    tokio::select! {
+        answer = bench.cluster.run(call.call) => panic!("{answer:?}"),
+        () = until("it runs", || !bench.plugin.state("pid").is_empty()) => {}
+    }
+    cancel.cancel();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.plugin.state("done"), "");
+}
