@@ -5,33 +5,79 @@ use std::io;
 use std::path::PathBuf;
 
 use axum::http::{HeaderMap, header};
-use famulus_protocol::{Kind, Problem};
+use famulus_protocol::{Kind, Problem, RENDERED_HEADER};
 use subtle::ConstantTimeEq;
 
-/// A file that holds the bearer. It is read at every use, so that a new one counts at once.
+use crate::mount::Mount;
+
+/// Where the bearer comes from. It is looked up at every use, so that a new one counts at once.
 #[derive(Clone, Debug)]
 pub struct Bearer {
-    file: PathBuf,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    File(PathBuf),
+    Mount(Mount),
+}
+
+/// What this runner proves itself with.
+#[derive(Clone)]
+pub struct Credentials {
+    pub bearer: String,
+    /// The UID of the Plugin and the number of the bearer, where there are any.
+    pub identity: Option<(String, i64)>,
 }
 
 impl Bearer {
+    /// A file that holds the bearer and nothing else.
     pub fn new(file: PathBuf) -> Self {
-        Self { file }
+        Self { source: Source::File(file) }
     }
 
-    /// The bearer that counts now.
+    /// What the operator mounts: the app says which it used, and may be ahead or behind.
+    pub fn mounted(mount: Mount) -> Self {
+        Self { source: Source::Mount(mount) }
+    }
+
+    /// The newest.
     ///
     /// # Errors
-    /// The file cannot be read, or is empty: an empty bearer would open the door to everybody.
-    pub fn read(&self) -> io::Result<String> {
-        let text = fs::read_to_string(&self.file)?.trim().to_owned();
-        if text.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(text) }
+    /// It cannot be read, or is empty: an empty bearer would open the door to everybody.
+    pub fn read(&self) -> io::Result<Credentials> {
+        match &self.source {
+            Source::File(file) => {
+                let bearer = fs::read_to_string(file)?.trim().to_owned();
+                if bearer.is_empty() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(Credentials { bearer, identity: None })
+            }
+            Source::Mount(mount) => {
+                let mounted = mount.read()?;
+                let identity = Some((mounted.wanted.uid, mounted.wanted.rendered));
+                Ok(Credentials { bearer: mounted.bearer, identity })
+            }
+        }
     }
 
-    /// Lets a request pass that carries the bearer. Takes the same time wherever the two differ.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let expected = self.read().map_err(|error| {
-            tracing::error!(%error, file = %self.file.display(), "the bearer cannot be read");
+    /// Lets a request pass that carries the bearer, and waits until what it needs was mounted.
+    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        if let Source::Mount(mount) = &self.source {
+            mount.reach(rendered(headers)?).await?;
+        }
+        self.check(headers)
+    }
+
+    /// Takes the same time wherever two bearers differ.
+    fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let accepted = match &self.source {
+            Source::File(_) => self.read().map(|credentials| vec![credentials.bearer]),
+            Source::Mount(mount) => Ok(mount.bearers()),
+        };
+        let accepted = accepted.map_err(|error| {
+            tracing::error!(%error, "the bearer cannot be read");
             Problem::new(
                 Kind::Internal,
                 "the runner cannot read its own bearer",
@@ -40,7 +86,10 @@ impl Bearer {
         })?;
         let given = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
         let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
-        if bool::from(given.ct_eq(expected.as_bytes())) {
+        // All are compared, so that the time does not tell which one it was.
+        let matching =
+            accepted.iter().filter(|one| bool::from(given.ct_eq(one.as_bytes()))).count();
+        if matching > 0 {
             return Ok(());
         }
         Err(Problem::new(
@@ -49,6 +98,18 @@ impl Bearer {
             "send `Authorization: Bearer …` with the bearer of this runner",
         ))
     }
+}
+
+/// The number that a request was made with; a request without one needs none.
+fn rendered(headers: &HeaderMap) -> Result<i64, Problem> {
+    let Some(value) = headers.get(RENDERED_HEADER) else { return Ok(0) };
+    value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Problem::new(
+            Kind::Invalid,
+            format!("the header {RENDERED_HEADER} holds no number"),
+            "send the number of the bearer",
+        )
+    })
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode, header};
 use famulus_protocol::{CALL_TOKEN_HEADER, CallResult, Callback, Delivery, VERSION};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::address::Address;
 use crate::bearer::Bearer;
+use crate::exchange::{exchange, sign};
 
 /// How patient a runner is with an app that does not answer.
 #[derive(Clone, Copy, Debug)]
@@ -96,28 +94,13 @@ impl Caller {
         token: &str,
         body: Bytes,
     ) -> Result<StatusCode, String> {
-        let bearer = self.bearer.read().map_err(|error| format!("no bearer: {error}"))?;
+        let credentials = self.bearer.read().map_err(|error| format!("no bearer: {error}"))?;
         let request = Request::post(&address.path)
             .header(header::HOST, &address.authority)
-            .header(header::AUTHORIZATION, format!("Bearer {bearer}"))
             .header(CALL_TOKEN_HEADER, token)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Body::from(body))
-            .map_err(|error| error.to_string())?;
-        let socket = TcpStream::connect((address.host.as_str(), address.port));
-        let socket = socket.await.map_err(|error| format!("no connection: {error}"))?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(socket)).await.map_err(|error| error.to_string())?;
-        tokio::pin!(connection);
-        let answer = sender.send_request(request);
-        tokio::pin!(answer);
-        tokio::select! {
-            answer = &mut answer => answer.map(|answer| answer.status()).map_err(|e| e.to_string()),
-            ended = &mut connection => match ended {
-                // The answer may have come with the end of the connection.
-                Ok(()) => answer.await.map(|a| a.status()).map_err(|e| e.to_string()),
-                Err(error) => Err(error.to_string()),
-            },
-        }
+            .header(header::CONTENT_TYPE, "application/json");
+        let request = sign(request, &credentials).body(Body::from(body));
+        let request = request.map_err(|error| error.to_string())?;
+        exchange(address, request, async |response| Ok(response.status())).await
     }
 }

@@ -42,19 +42,22 @@ pub(crate) fn router(calls: Arc<Calls>) -> Router {
         .with_state(calls)
 }
 
-/// Says that the process serves.
+/// Says that the process serves, and can take calls.
 async fn alive(State(calls): Shared) -> Response {
     if calls.is_draining() {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
     }
-    "ok\n".into_response()
+    match calls.work.readiness() {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
 }
 
 async fn health(State(calls): Shared) -> Result<Json<Health>, Refusal> {
     let counts = calls.counts();
     let (draining, isolation) = (calls.is_draining(), calls.supervisor.isolation());
     let work = tokio::task::spawn_blocking(move || calls.work.health()).await;
-    let WorkHealth { plugin, tools, complaints } =
+    let WorkHealth { plugin, tools, complaints, network, revision, rendered } =
         work.map_err(|_panicked| defect("the manifests could not be read"))?;
     Ok(Json(Health {
         versions: vec![VERSION],
@@ -66,6 +69,9 @@ async fn health(State(calls): Shared) -> Result<Json<Health>, Refusal> {
         kept: counts.kept,
         draining,
         isolation,
+        network,
+        revision,
+        rendered,
     }))
 }
 

@@ -109,7 +109,7 @@ async fn connection(
 /// Nothing but the liveness path is answered without the bearer.
 async fn answer(router: Router, bearer: &Bearer, request: Request<Body>) -> Response {
     if request.uri().path() != paths::ALIVE
-        && let Err(problem) = bearer.check(request.headers())
+        && let Err(problem) = bearer.admit(request.headers()).await
     {
         return Refusal(problem).into_response();
     }

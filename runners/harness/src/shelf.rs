@@ -173,7 +173,8 @@ async fn replace(file: &Path, bytes: Vec<u8>) -> io::Result<()> {
 
 fn lost(id: &CallId, taken: &Taken) -> CallResult {
     let message = "the runner ended while the call ran, so that its outcome is unknown: look whether \
-                   it happened before calling again";
+                   it happened before calling again. If the call needs much memory, that may be why \
+                   the runner ended: ask for less at once, or have its limit raised";
     let outcome = Outcome::Failed(Failure { reason: Reason::Lost, message: message.to_owned() });
     let run = Run { outcome, files: Vec::new(), notes: Vec::new(), millis: 0 };
     CallResult { call: id.clone(), tool: taken.tool.clone(), each: taken.each, runs: vec![run] }

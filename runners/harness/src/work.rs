@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use famulus_protocol::revision::Network;
 use famulus_protocol::{CallId, Check, Problem, Run, RunCall, ToolHealth};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,11 @@ pub trait Work: Send + Sync + 'static {
     fn admit(&self, request: &RunCall, uploads: &[u64]) -> Result<Admitted, Problem>;
 
     fn health(&self) -> WorkHealth;
+
+    /// Whether calls can be taken, or why not.
+    fn readiness(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Proves that a call could run. `scratch` is an empty folder of its own.
     async fn self_test(&self, supervisor: &Supervisor, scratch: PathBuf) -> Vec<Check>;
@@ -70,4 +76,7 @@ pub struct WorkHealth {
     pub plugin: Option<String>,
     pub tools: Vec<ToolHealth>,
     pub complaints: Vec<String>,
+    pub network: Option<Network>,
+    pub revision: Option<String>,
+    pub rendered: Option<i64>,
 }

@@ -6,22 +6,40 @@
 //! Run ◄── outcome ◄── files out ◄── report ◄── supervisor ◄── entrypoint, in the tool's folder
 //! ```
 //!
-//! Refuses to know who may call what, where the plugin came from, and which revision it is: the tree
-//! at its path is the plugin, read anew for each call.
+//! Before calls there are the steps that make a tree: [`probe`] looks at the network, [`bundle`] makes
+//! a revision of a source, [`build`] makes a tree of it; and in a cluster [`follow`] keeps the runner
+//! with what the operator wants.
+//!
+//! Refuses to know who may call what, and why a revision is wanted.
 //!
 //! Invariants: nothing that a plugin wrote is trusted, neither names nor links nor sizes; a message
-//! about a manifest names file, key and remedy; no call sees files of another.
+//! about a manifest names file, key and remedy; no call sees files of another; in a cluster no code
+//! of a plugin runs before the network was found closed, unless its owner accepted an open one.
 
+mod archive;
+mod beneath;
+pub mod budget;
+pub mod build;
+pub mod bundle;
+mod carry;
+mod config;
 mod environment;
+pub mod follow;
 mod manifest;
 mod outcome;
 mod outputs;
 mod parameters;
 mod plugin;
+pub mod probe;
 mod run;
 mod scratch;
 mod self_test;
 pub mod settings;
+mod standing;
+mod switch;
+pub mod termination;
 mod tree;
+mod volume;
 
+pub use build::lead;
 pub use plugin::Plugin;

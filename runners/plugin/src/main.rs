@@ -1,7 +1,16 @@
-//! famulus-runner: runs the tools of one plugin for the app.
+//! famulus-runner: runs the tools of one plugin for the app, and makes it ready before.
 //!
-//! All of its settings are variables of its environment (`FAMULUS_RUNNER_…`). The same program is
-//! also the supervisor of a call and the last step before the tool.
+//! ```text
+//! famulus-runner            serves
+//! famulus-runner probe      looks at the network of the Pod
+//! famulus-runner bundle     makes a revision of a source and hands it to the app
+//! famulus-runner build      makes a tree of a revision on the plugin's volume
+//! ```
+//!
+//! All settings are variables of its environment (`FAMULUS_RUNNER_…`). The same program is also the
+//! supervisor of a call and the last step before the tool.
+
+mod step;
 
 use std::env;
 use std::error::Error;
@@ -14,13 +23,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use famulus_lifecycle::{Signals, Tasks};
-use famulus_runner::Plugin;
-use famulus_runner::settings::{Settings, SettingsError};
+use famulus_lifecycle::{OnExit, Signals, Tasks};
+use famulus_runner::follow::{Follower, watch_network};
+use famulus_runner::settings::{Cluster, Settings, SettingsError};
+use famulus_runner::{Plugin, budget, lead};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
-use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, harden};
-use famulus_telemetry::{Config, Format};
+use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, harden};
+use famulus_telemetry::{Config, Format, Redactor};
 use tokio::net::TcpListener;
+
+use step::Step;
 
 /// How long tasks get to end when the calls have ended.
 const LAST: Duration = Duration::from_secs(5);
@@ -43,24 +55,34 @@ enum Failed {
     Listen { address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Harness(#[from] HarnessError),
+    #[error("the report cannot be written to {path}; set FAMULUS_RUNNER_TERMINATION_LOG to a file")]
+    Report { path: PathBuf, source: io::Error },
     #[error("the operating system refused to start threads, or to pass on signals")]
     System(#[source] io::Error),
 }
 
 fn main() -> ExitCode {
-    let mut arguments = env::args_os().skip(1).peekable();
-    let others = arguments.peek().is_some();
-    if let Some(stage) = Stage::of(arguments) {
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
+    if let Some(stage) = Stage::of(arguments.iter().cloned()) {
         return stage.run();
     }
-    if others {
-        return say("it takes no arguments; its settings are variables FAMULUS_RUNNER_…");
-    }
+    let step = match Step::of(&arguments) {
+        Ok(step) => step,
+        Err(unknown) => return say(&unknown),
+    };
     // Two threads: the work is waiting for other processes.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(run())) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = runtime.map_err(Failed::System).and_then(|runtime| {
+        runtime.block_on(async {
+            match step {
+                Some(step) => step.take().await,
+                None => run().await.map(|()| ExitCode::SUCCESS),
+            }
+        })
+    });
+    match done {
+        Ok(code) => code,
         Err(error) => {
             let mut message = error.to_string();
             let mut cause = error.source();
@@ -79,11 +101,15 @@ async fn run() -> Result<(), Failed> {
     let format = if settings.json { Format::Json } else { Format::Text };
     let telemetry =
         famulus_telemetry::init(&Config { log: settings.log, format, ..Config::default() })?;
-    let bearer = Bearer::new(settings.bearer.clone());
+    let mount = settings.cluster.as_ref().map(|cluster| Mount::new(cluster.mounted.clone()));
+    let bearer = match &mount {
+        Some(mount) => Bearer::mounted(mount.clone()),
+        None => Bearer::new(settings.bearer.clone()),
+    };
     let secret = bearer.read();
     let secret =
         secret.map_err(|source| Failed::Bearer { path: settings.bearer.clone(), source })?;
-    if telemetry.redactor().add(&secret).is_err() {
+    if telemetry.redactor().add(&secret.bearer).is_err() {
         tracing::warn!("the bearer is so short that it cannot be kept out of the log");
     }
     let cache = &settings.sandbox.cache;
@@ -101,6 +127,11 @@ async fn run() -> Result<(), Failed> {
     }
     let plugin = Plugin::new(settings.sandbox, vec![settings.bearer]);
     let tasks = Tasks::new();
+    tasks.spawn("runner.budget", OnExit::ShutDown, budget::keep(plugin.clone(), tasks.token()));
+    if let (Some(mount), Some(cluster)) = (mount, settings.cluster) {
+        follow((plugin.clone(), mount, cluster), supervisor.clone(), telemetry.redactor(), &tasks)?;
+    }
+    let watched = plugin.clone();
     let harness = Harness::start(
         Arc::new(plugin),
         listener,
@@ -115,14 +146,33 @@ async fn run() -> Result<(), Failed> {
         signal = signals.wait_for_signal() => tracing::info!(?signal, "the runner drains"),
         () = ended.cancelled() => {}
     }
+    // In an open network nobody runs on.
+    let patience = if watched.is_isolated() { settings.drain } else { Duration::ZERO };
     tokio::select! {
-        () = harness.drain(settings.drain) => {}
+        () = harness.drain(patience) => {}
         _now = signals.wait_for_signal() => {}
     }
     let drained = tasks.drain(LAST).await;
     if !drained.stragglers.is_empty() {
         tracing::warn!(tasks = ?drained.stragglers, "tasks were ended by force");
     }
+    Ok(())
+}
+
+/// Keeps the runner with what the operator wants.
+fn follow(
+    (plugin, mount, cluster): (Plugin, Mount, Cluster),
+    supervisor: Supervisor,
+    redactor: Redactor,
+    tasks: &Tasks,
+) -> Result<(), Failed> {
+    let link = plugin.path().to_owned();
+    let led = lead(&link, &cluster.volume.join("active"));
+    led.map_err(|source| Failed::Folder { path: link, source })?;
+    let watch = watch_network(plugin.clone(), cluster.clone(), tasks.token());
+    let follower = Follower::new(plugin, (mount, &cluster), supervisor, redactor);
+    tasks.spawn("runner.network", OnExit::ShutDown, watch);
+    tasks.spawn("runner.follow", OnExit::ShutDown, follower.run(tasks.token()));
     Ok(())
 }
 

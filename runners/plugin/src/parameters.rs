@@ -210,6 +210,7 @@ mod tests {
         };
         ToolManifest {
             name: "t".to_owned(),
+            description: "d".to_owned(),
             entrypoint: "run".to_owned(),
             is_async: false,
             is_concurrent: false,

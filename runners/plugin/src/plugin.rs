@@ -1,38 +1,86 @@
 //! The plugin as the harness sees it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use famulus_protocol::{Check, Kind, Problem, Run, RunCall, ToolHealth};
+use famulus_protocol::{Check, Failure, Kind, Outcome, Problem, Reason, Run, RunCall, ToolHealth};
 use famulus_runner_harness::supervisor::{MemoryWatch, Supervisor};
 use famulus_runner_harness::{Admitted, Answer, Context, Queue, Work, WorkHealth};
 use futures::future::BoxFuture;
+use tokio::sync::RwLock;
+use tokio::task::spawn_blocking;
 
+use crate::budget::Meter;
 use crate::manifest::{self, Complaint, ToolManifest};
-use crate::parameters;
+use crate::parameters::{self, Input};
 use crate::run::Call;
 use crate::self_test;
 use crate::settings::Sandbox;
+use crate::standing::Standing;
 use crate::tree::{Tree, executable};
 
-/// A plugin on disk.
+/// A plugin on disk. Clones are the same one.
+#[derive(Clone)]
 pub struct Plugin {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     sandbox: Arc<Sandbox>,
     memory: Option<MemoryWatch>,
     /// What no tool may reach.
     hidden: Vec<PathBuf>,
+    standing: Standing,
+    meter: Arc<Meter>,
+    /// Held for reading by each call that runs, for writing by who exchanges the tree.
+    gate: Arc<RwLock<()>>,
+}
+
+/// A request that fits the tree as it is.
+struct Prepared {
+    call: Call,
+    inputs: Vec<Input>,
+    each: bool,
 }
 
 impl Plugin {
     /// `hidden` are files that a self-test proves to be out of a tool's reach.
     pub fn new(sandbox: Sandbox, hidden: Vec<PathBuf>) -> Self {
         let memory = MemoryWatch::find(&sandbox.cgroups);
-        Self { sandbox: Arc::new(sandbox), memory, hidden }
+        let meter = Arc::new(Meter::new(&sandbox));
+        let (sandbox, standing, gate) = (Arc::new(sandbox), Standing::default(), Arc::default());
+        Self { shared: Arc::new(Shared { sandbox, memory, hidden, standing, meter, gate }) }
+    }
+
+    /// Whether its code may run at all.
+    pub fn is_isolated(&self) -> bool {
+        self.shared.standing.now().is_isolated()
+    }
+
+    /// Where the plugin's tree is found.
+    pub fn path(&self) -> &Path {
+        &self.shared.sandbox.plugin
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.shared.sandbox
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.shared.standing
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.shared.meter
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<RwLock<()>> {
+        &self.shared.gate
     }
 
     fn tree(&self) -> Result<Tree, Problem> {
-        Tree::open(&self.sandbox.plugin).map_err(|error| {
+        Tree::open(&self.shared.sandbox.plugin).map_err(|error| {
             Problem::new(
                 Kind::Manifest,
                 format!("the plugin's folder cannot be opened: {error}"),
@@ -62,64 +110,124 @@ impl Plugin {
         })?;
         Ok(tool)
     }
+
+    fn prepare(&self, request: &RunCall, uploads: &[u64]) -> Result<Prepared, Problem> {
+        let tree = self.tree()?;
+        let plugin = manifest::plugin(&tree).map_err(refusal)?.name;
+        let tool = Self::tool(&tree, &request.tool)?;
+        let inputs = parameters::check(&tool, &request.parameters, uploads)?;
+        let (sandbox, memory) = (Arc::clone(&self.shared.sandbox), self.shared.memory.clone());
+        let meter = Arc::clone(&self.shared.meter);
+        let call = Call { sandbox, memory, meter, tree, plugin, tool };
+        Ok(Prepared { call, inputs: inputs.runs, each: inputs.each })
+    }
+
+    /// Runs a request when its turn has come. The tree may have been exchanged while it waited.
+    async fn run(
+        self,
+        prepared: Prepared,
+        (request, uploads): (RunCall, Vec<u64>),
+        context: Context,
+    ) -> Vec<Run> {
+        let _held = tokio::select! {
+            held = Arc::clone(&self.shared.gate).read_owned() => held,
+            () = context.cancel.cancelled() => {
+                return vec![failed(Reason::Cancelled, "the call was cancelled before it began")];
+            }
+        };
+        let plugin = self.clone();
+        let prepared = spawn_blocking(move || {
+            let same = plugin.tree()?.root() == prepared.call.tree.root();
+            if same { Ok(prepared) } else { plugin.prepare(&request, &uploads) }
+        });
+        match prepared.await {
+            Ok(Ok(Prepared { call, inputs, each: _ })) => {
+                let _measured = self.shared.meter.begin();
+                call.run(inputs, context).await
+            }
+            Ok(Err(problem)) => {
+                let message = format!("the plugin was exchanged while the call waited: {problem}");
+                vec![failed(Reason::Start, &message)]
+            }
+            Err(_panicked) => vec![failed(Reason::Runner, "the call could not be judged again")],
+        }
+    }
 }
 
 #[async_trait]
 impl Work for Plugin {
     fn admit(&self, request: &RunCall, uploads: &[u64]) -> Result<Admitted, Problem> {
-        let tree = self.tree()?;
-        let plugin = manifest::plugin(&tree).map_err(refusal)?.name;
-        let tool = Self::tool(&tree, &request.tool)?;
-        let inputs = parameters::check(&tool, &request.parameters, uploads)?;
+        self.shared.standing.now().admit()?;
+        let prepared = self.prepare(request, uploads)?;
+        let tool = &prepared.call.tool;
         let queue = if tool.is_concurrent { Queue::Concurrent } else { Queue::Serial };
         let answer = if tool.is_async { Answer::Later } else { Answer::Stream };
-        let (sandbox, memory) = (Arc::clone(&self.sandbox), self.memory.clone());
-        let call = Call { sandbox, memory, tree, plugin, tool };
-        let each = inputs.each;
+        let each = prepared.each;
+        let (plugin, again) = (self.clone(), (request.clone(), uploads.to_vec()));
         let run = Box::new(move |context: Context| -> BoxFuture<'static, Vec<Run>> {
-            Box::pin(call.run(inputs.runs, context))
+            Box::pin(plugin.run(prepared, again, context))
         });
         Ok(Admitted { queue, answer, each, run })
     }
 
     fn health(&self) -> WorkHealth {
+        let standing = self.shared.standing.now();
+        let mut health = WorkHealth {
+            network: standing.network,
+            revision: standing.revision,
+            rendered: standing.rendered,
+            complaints: standing.complaint.into_iter().collect(),
+            ..WorkHealth::default()
+        };
         let tree = match self.tree() {
             Ok(tree) => tree,
             Err(problem) => {
-                return WorkHealth {
-                    complaints: vec![problem.to_string()],
-                    ..WorkHealth::default()
-                };
+                health.complaints.push(problem.to_string());
+                return health;
             }
         };
-        let mut health = WorkHealth::default();
-        match manifest::plugin(&tree) {
-            Ok(plugin) => health.plugin = Some(plugin.name),
-            Err(complaint) => health.complaints.push(complaint.to_string()),
-        }
-        for name in tree.tools().unwrap_or_default() {
-            match Self::tool(&tree, &name) {
-                Ok(tool) => health.tools.push(ToolHealth {
-                    name,
-                    r#async: tool.is_async,
-                    concurrent: tool.is_concurrent,
-                }),
-                Err(problem) => health.complaints.push(problem.to_string()),
-            }
-        }
+        look(&tree, &mut health);
         health
     }
 
+    fn readiness(&self) -> Result<(), String> {
+        self.shared.standing.now().readiness()
+    }
+
     async fn self_test(&self, supervisor: &Supervisor, scratch: PathBuf) -> Vec<Check> {
+        let Shared { sandbox, hidden, .. } = &*self.shared;
         let mut checks = vec![self_test::manifests(&self.health().complaints)];
-        checks.extend(self_test::sandbox(&self.sandbox, supervisor, scratch, &self.hidden).await);
+        checks.extend(self_test::sandbox(sandbox, supervisor, scratch, hidden).await);
         checks
+    }
+}
+
+/// Notes what the manifests of a tree say, and what is wrong with them.
+pub(crate) fn look(tree: &Tree, health: &mut WorkHealth) {
+    match manifest::plugin(tree) {
+        Ok(plugin) => health.plugin = Some(plugin.name),
+        Err(complaint) => health.complaints.push(complaint.to_string()),
+    }
+    for name in tree.tools().unwrap_or_default() {
+        match Plugin::tool(tree, &name) {
+            Ok(tool) => health.tools.push(ToolHealth {
+                name,
+                r#async: tool.is_async,
+                concurrent: tool.is_concurrent,
+            }),
+            Err(problem) => health.complaints.push(problem.to_string()),
+        }
     }
 }
 
 fn refusal(complaint: Complaint) -> Problem {
     let Complaint { file, what, remedy } = complaint;
     Problem::new(Kind::Manifest, format!("{file}: {what}"), remedy)
+}
+
+fn failed(reason: Reason, message: &str) -> Run {
+    let outcome = Outcome::Failed(Failure { reason, message: message.to_owned() });
+    Run { outcome, files: Vec::new(), notes: Vec::new(), millis: 0 }
 }
 
 /// The tools there are, with what they take.

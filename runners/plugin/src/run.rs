@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use famulus_protocol::{Failure, Outcome, Reason, Run};
 use famulus_runner_harness::Context;
-use famulus_runner_harness::supervisor::{Confinement, Job, MemoryWatch, Order, Report};
+use famulus_runner_harness::supervisor::{Confinement, End, Job, MemoryWatch, Order, Report};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use crate::budget::Meter;
 use crate::environment;
 use crate::manifest::ToolManifest;
 use crate::outcome;
@@ -24,6 +25,7 @@ use crate::tree::Tree;
 pub(crate) struct Call {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) memory: Option<MemoryWatch>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) tree: Tree,
     /// The plugin's name.
     pub(crate) plugin: String,
@@ -83,10 +85,28 @@ impl Call {
         };
         let job = self.job(&laid);
         let said = |text| context.narrator.said(number, text);
-        let report = match context.supervisor.run(&job, said, &context.cancel).await {
+        let (spent, cancel) = (self.meter.spent(), context.cancel.child_token());
+        let ran = context.supervisor.run(&job, said, &cancel);
+        tokio::pin!(ran);
+        let report = tokio::select! {
+            report = &mut ran => report,
+            () = spent.cancelled() => {
+                cancel.cancel();
+                ran.await
+            }
+        };
+        let report = match report {
             Ok(report) => report,
             Err(error) => return failed(Reason::Runner, error.to_string()),
         };
+        if spent.is_cancelled() && report.end == End::Cancelled && !context.cancel.is_cancelled() {
+            return failed(
+                Reason::Files,
+                "the plugin's own files and caches became more than they may be, and the tool was \
+                 ended; ask the owner to raise the limit, or to delete the plugin's volume"
+                    .to_owned(),
+            );
+        }
         let (mut before, to) = (*taken, context.outputs.clone());
         let gathered = spawn_blocking(move || {
             let gathered = outputs::gather(&laid.scratch, &laid.before, &to, &mut before)?;

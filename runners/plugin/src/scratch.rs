@@ -59,7 +59,7 @@ impl Drop for Scratch {
 }
 
 /// Removes whatever stands at the path, also a link and folders that nobody may enter.
-fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let done = match fs::symlink_metadata(path) {
         Ok(found) if !found.is_dir() => return fs::remove_file(path),
         Ok(_) => fs::remove_dir_all(path),

@@ -42,6 +42,19 @@ pub(crate) async fn sandbox(
     vec![process(&report), reach(&report), confinement(supervisor)]
 }
 
+/// Whether a process runs at all in `scratch`.
+pub(crate) async fn process_in(
+    sandbox: &Sandbox,
+    supervisor: &Supervisor,
+    scratch: PathBuf,
+) -> Check {
+    let job = job(sandbox, scratch, &[]);
+    match supervisor.run(&job, |_said| {}, &CancellationToken::new()).await {
+        Ok(report) => process(&report),
+        Err(error) => check("process", false, error.to_string()),
+    }
+}
+
 fn job(sandbox: &Sandbox, scratch: PathBuf, hidden: &[PathBuf]) -> Job {
     let mut arguments = vec!["-c".to_owned(), SCRIPT.to_owned(), "self-test".to_owned()];
     arguments.extend(hidden.iter().map(|path| path.to_string_lossy().into_owned()));

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::revision::Network;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// The versions of the protocol that the runner speaks.
@@ -19,6 +21,15 @@ pub struct Health {
     pub draining: bool,
     /// What held the last call; absent before the first one and before a self-test.
     pub isolation: Option<Isolation>,
+    /// What stands around its network; absent where nobody looks.
+    #[serde(default)]
+    pub network: Option<Network>,
+    /// The revision that serves; absent before the first, and where there are none.
+    #[serde(default)]
+    pub revision: Option<String>,
+    /// The number of the configuration that calls see; absent where there is none.
+    #[serde(default)]
+    pub rendered: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,3 +30,16 @@ pub fn cancel(id: &CallId) -> String {
 pub fn acknowledge(id: &CallId) -> String {
     format!("/v1/calls/{id}/acknowledge")
 }
+
+/// Where the app says that it is there; needs nothing.
+pub const PING: &str = "/internal/v1/ping";
+
+/// Where the app takes and gives the bundle of a revision, by its digits.
+pub fn bundle(hex: &str) -> String {
+    format!("/internal/v1/revisions/{hex}/bundle")
+}
+
+/// Where the app takes what a revision is.
+pub fn description(hex: &str) -> String {
+    format!("/internal/v1/revisions/{hex}/description")
+}

@@ -44,6 +44,12 @@ pub enum Kind {
     Draining,
     /// The runner has not been given yet what the call needs.
     Stale,
+    /// The runner has no plugin to run yet, or may not run it.
+    NotReady,
+    /// A key of the configuration that the plugin needs has no value.
+    Config,
+    /// The plugin's files are more than they may be.
+    State,
     /// Something is wrong with the runner.
     Internal,
 }
@@ -55,11 +61,12 @@ impl Kind {
             Self::Unauthorized => 401,
             Self::NoRoute | Self::NoTool | Self::NoCall | Self::NoFile => 404,
             Self::Invalid | Self::Parameters => 400,
-            Self::Manifest => 422,
+            Self::Manifest | Self::Config => 422,
+            Self::State => 507,
             Self::TooLarge => 413,
             Self::NotEnded | Self::Stale => 409,
             Self::Acknowledged => 410,
-            Self::Busy | Self::Unacknowledged | Self::Draining => 503,
+            Self::Busy | Self::Unacknowledged | Self::Draining | Self::NotReady => 503,
             Self::Internal => 500,
         }
     }
@@ -68,7 +75,12 @@ impl Kind {
     pub fn is_passing(self) -> bool {
         matches!(
             self,
-            Self::Busy | Self::Unacknowledged | Self::Draining | Self::NotEnded | Self::Stale
+            Self::Busy
+                | Self::Unacknowledged
+                | Self::Draining
+                | Self::NotReady
+                | Self::NotEnded
+                | Self::Stale
         )
     }
 }

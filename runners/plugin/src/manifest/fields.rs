@@ -76,6 +76,11 @@ impl<'a> Fields<'a> {
         self.object.contains_key(key)
     }
 
+    /// What stands there, whatever it is.
+    pub(super) fn value(&self, key: &str) -> Option<&'a Value> {
+        self.object.get(key)
+    }
+
     pub(super) fn complain(&self, key: &str, what: &str, remedy: &str) -> Complaint {
         Complaint {
             file: self.file.to_owned(),

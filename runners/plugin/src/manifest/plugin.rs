@@ -1,5 +1,7 @@
 //! The manifest at the root of a plugin.
 
+use famulus_protocol::revision::ConfigKey;
+
 use super::Complaint;
 use super::fields::{Fields, json};
 use crate::tree::is_relative;
@@ -7,10 +9,23 @@ use crate::tree::is_relative;
 /// The longest name of a plugin, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// What a runner needs of it; what else is written there is checked and left to others.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The manifest, checked.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PluginManifest {
     pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) instructions: Option<String>,
+    pub(crate) init: Option<Init>,
+    pub(crate) config: Vec<ConfigKey>,
+}
+
+/// A script that runs when a revision is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Init {
+    /// Relative to the plugin's folder.
+    pub(crate) entrypoint: String,
+    /// It may take longer.
+    pub(crate) is_async: bool,
 }
 
 impl PluginManifest {
@@ -25,8 +40,8 @@ impl PluginManifest {
                 &format!("use 1 to {LONGEST_NAME} lowercase letters, digits and hyphens"),
             ));
         }
-        fields.text("description", "`\"description\": \"What it provides.\"`")?;
-        fields.optional_text("instructions")?;
+        let description = fields.text("description", "`\"description\": \"What it provides.\"`")?;
+        let instructions = fields.optional_text("instructions")?;
         if fields.has("entrypoint") {
             return Err(fields.complain(
                 "entrypoint",
@@ -34,26 +49,38 @@ impl PluginManifest {
                 "put it into the manifest of a tool, or under `init`",
             ));
         }
-        if let Some(init) = fields.optional("init")? {
-            let entrypoint = init.text("entrypoint", "`\"entrypoint\": \"init.py\"`")?;
-            if !is_relative(&entrypoint) {
-                return Err(init.complain(
-                    "entrypoint",
-                    &format!("is `{}`", entrypoint.escape_debug()),
-                    "name a file at the root of the plugin",
-                ));
-            }
-            init.switch("async")?;
-        }
-        if fields.has("config") {
-            for (_key, entry) in fields.each("config")? {
-                entry.text("description", "`\"description\": \"What it is for.\"`")?;
-                entry.switch("required")?;
-                entry.switch("secret")?;
-            }
-        }
-        Ok(Self { name })
+        let init = fields.optional("init")?.map(|fields| init(&fields)).transpose()?;
+        let config = if fields.has("config") {
+            let keys = fields.each("config")?.into_iter();
+            keys.map(|(key, fields)| config_key(key, &fields)).collect::<Result<_, _>>()?
+        } else {
+            Vec::new()
+        };
+        Ok(Self { name, description, instructions, init, config })
     }
+}
+
+fn init(fields: &Fields<'_>) -> Result<Init, Complaint> {
+    let entrypoint = fields.text("entrypoint", "`\"entrypoint\": \"init.py\"`")?;
+    if !is_relative(&entrypoint) {
+        return Err(fields.complain(
+            "entrypoint",
+            &format!("is `{}`", entrypoint.escape_debug()),
+            "name a file at the root of the plugin",
+        ));
+    }
+    Ok(Init { entrypoint, is_async: fields.switch("async")? })
+}
+
+fn config_key(key: &str, fields: &Fields<'_>) -> Result<ConfigKey, Complaint> {
+    Ok(ConfigKey {
+        key: key.to_owned(),
+        description: fields.text("description", "`\"description\": \"What it is for.\"`")?,
+        required: fields.switch("required")?,
+        // What nobody thought about is not shown.
+        secret: if fields.has("secret") { fields.switch("secret")? } else { true },
+        default: fields.value("default").filter(|value| !value.is_null()).cloned(),
+    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -64,6 +91,20 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_declared_is_kept_and_a_key_is_secret_unless_it_says_otherwise() {
+        let text = r#"{"name":"a","description":"d","instructions":"i",
+            "init":{"entrypoint":"init.sh","async":true},
+            "config":{"b":{"description":"x","required":true},
+                "a":{"description":"y","secret":false,"default":5}}}"#;
+        let manifest = PluginManifest::read("manifest.json", text).unwrap();
+        assert_eq!(manifest.instructions.as_deref(), Some("i"));
+        assert_eq!(manifest.init, Some(Init { entrypoint: "init.sh".into(), is_async: true }));
+        let [b, a] = &manifest.config[..] else { panic!("{manifest:?}") };
+        assert!(b.key == "b" && b.required && b.secret && b.default.is_none(), "{b:?}");
+        assert!(a.key == "a" && !a.required && !a.secret && a.default == Some(5.into()), "{a:?}");
+    }
 
     #[test]
     fn every_complaint_names_file_key_and_remedy() {

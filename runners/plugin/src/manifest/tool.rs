@@ -9,6 +9,7 @@ use crate::tree::is_relative;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolManifest {
     pub(crate) name: String,
+    pub(crate) description: String,
     /// Relative to the tool's folder.
     pub(crate) entrypoint: String,
     /// Its result comes later.
@@ -66,7 +67,7 @@ impl ToolManifest {
                 "give both the same name",
             ));
         }
-        fields.text("description", "`\"description\": \"What it does.\"`")?;
+        let description = fields.text("description", "`\"description\": \"What it does.\"`")?;
         let entrypoint = fields.text("entrypoint", "`\"entrypoint\": \"run.py\"`")?;
         if !is_relative(&entrypoint) {
             return Err(fields.complain(
@@ -78,6 +79,7 @@ impl ToolManifest {
         let parameters = fields.each("parameters")?;
         Ok(Self {
             name,
+            description,
             entrypoint,
             is_async: fields.switch("async")?,
             is_concurrent: fields.switch("concurrent")?,

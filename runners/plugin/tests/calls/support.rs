@@ -93,7 +93,7 @@ impl Bench {
     /// Starts a command that becomes the runner.
     pub(crate) fn run(&self, mut command: Command, settings: &[(&str, &str)]) -> Runner {
         let path = |name: &str| self.path(name).to_str().unwrap().to_owned();
-        command.env_clear().current_dir("/").stdin(Stdio::null()).stderr(Stdio::piped());
+        command.env_clear().current_dir("/");
         let state = format!("{}:{}", path("plugins/test"), path("state"));
         let own_user = Self::has_own_user().to_string();
         let defaults = [
@@ -122,23 +122,7 @@ impl Bench {
             give(self.folder.path(), self.user);
             command.uid(self.user).gid(self.user);
         }
-        let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = Vec::new();
-        let address = loop {
-            let Some(Ok(line)) = log.next() else { panic!("the runner did not start: {said:?}") };
-            let address = serde_json::from_str::<Value>(&line).ok();
-            if let Some(address) = address.as_ref().and_then(|line| line["address"].as_str()) {
-                break address.to_owned();
-            }
-            said.push(line);
-        };
-        thread::spawn(move || log.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
-        Runner {
-            child,
-            base: format!("http://{address}"),
-            client: Client::builder().no_proxy().build().unwrap(),
-        }
+        Runner::start(command)
     }
 
     /// Processes of the runner's own user, without the runner itself.
@@ -181,7 +165,7 @@ pub(crate) fn program() -> &'static Path {
     })
 }
 
-fn give(path: &Path, user: u32) {
+pub(crate) fn give(path: &Path, user: u32) {
     chown(path, Some(user), Some(user)).unwrap();
     if path.symlink_metadata().unwrap().is_dir() {
         for entry in fs::read_dir(path).unwrap() {
@@ -207,6 +191,28 @@ impl Drop for Runner {
 }
 
 impl Runner {
+    /// Starts a command that becomes the runner, and waits until it listens.
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let address = loop {
+            let Some(Ok(line)) = log.next() else { panic!("the runner did not start: {said:?}") };
+            let address = serde_json::from_str::<Value>(&line).ok();
+            if let Some(address) = address.as_ref().and_then(|line| line["address"].as_str()) {
+                break address.to_owned();
+            }
+            said.push(line);
+        };
+        thread::spawn(move || log.map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+        Self {
+            child,
+            base: format!("http://{address}"),
+            client: Client::builder().no_proxy().build().unwrap(),
+        }
+    }
+
     /// Ends it without a word, as a crash does.
     pub(crate) fn kill(&mut self) {
         let _gone = self.child.kill();
@@ -228,6 +234,18 @@ impl Runner {
             None => request,
         };
         request.send().await.unwrap()
+    }
+
+    /// As the app does that counts on a state of the mount.
+    pub(crate) async fn call_with(
+        &self,
+        (bearer, rendered): (&str, i64),
+        id: &str,
+        body: Value,
+    ) -> Response {
+        let url = format!("{}{}", self.base, paths::call(&call_id(id)));
+        let request = self.client.post(url).bearer_auth(bearer).json(&body);
+        request.header(famulus_protocol::RENDERED_HEADER, rendered).send().await.unwrap()
     }
 
     /// Without a bearer, or with another.

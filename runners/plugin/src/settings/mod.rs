@@ -1,20 +1,21 @@
 //! What a runner is told by its environment.
 
-use std::collections::BTreeMap;
+mod given;
+mod steps;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
 use famulus_runner_harness::{Limits, Patience};
 
-/// Every variable begins with it.
-const PREFIX: &str = "FAMULUS_RUNNER_";
+use given::{FOLDER, Given, NUMBER, PREFIX, SWITCH};
+pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
 
 /// Folders of the system that a tool reads and executes from.
-const SYSTEM: [&str; 13] = [
+pub(crate) const SYSTEM: [&str; 13] = [
     "/bin",
     "/dev",
     "/etc",
@@ -59,6 +60,22 @@ pub struct Settings {
     pub limits: Limits,
     pub patience: Patience,
     pub sandbox: Sandbox,
+    /// Where the operator decides what serves. Without it, it is the tree at its path.
+    pub cluster: Option<Cluster>,
+}
+
+/// What a runner in a cluster has beside the rest.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// What the operator gives: bearer, configuration, the revision to serve.
+    pub mounted: PathBuf,
+    /// The plugin's own volume: trees, and caches.
+    pub volume: PathBuf,
+    pub probe: Targets,
+    /// The owner lets plugins run although their network is not closed.
+    pub accept_open_network: bool,
+    /// Where it says why it ended.
+    pub termination: PathBuf,
 }
 
 /// What a tool gets.
@@ -87,6 +104,14 @@ pub struct Sandbox {
     /// Processes of a call at a time.
     pub processes: u32,
     pub resources: ResourceLimits,
+    pub budget: Budget,
+}
+
+/// What the plugin's tree and its caches may come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    pub bytes: u64,
+    pub files: u64,
 }
 
 /// How long a run may take.
@@ -113,20 +138,37 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         let mut given = Given::of(variables);
         let plugin: PathBuf = given.needed("PLUGIN", "the folder of a plugin")?;
-        let temporary: PathBuf = given.or("TEMPORARY", "/tmp".into(), "a folder")?;
-        let millis =
-            |seconds: f64| Duration::from_millis((seconds.clamp(0.0, 1e6) * 1000.0) as u64);
+        let mounted: Option<PathBuf> = given.read("MOUNTED", FOLDER)?;
+        let volume: Option<PathBuf> = given.read("VOLUME", FOLDER)?;
+        let bearer: Option<PathBuf> = given.read("BEARER_FILE", "a file")?;
+        let bearer = match (bearer, &mounted) {
+            (Some(file), _) => file,
+            (None, Some(mounted)) => mounted.join("bearer"),
+            (None, None) => return Err(SettingsError::Missing("BEARER_FILE")),
+        };
+        let cluster = match (mounted, volume.clone()) {
+            (Some(mounted), Some(volume)) => Some(Cluster {
+                mounted,
+                volume,
+                probe: Targets::read(&mut given)?,
+                accept_open_network: given.or("ACCEPT_OPEN_NETWORK", false, SWITCH)?,
+                termination: steps::termination(&mut given)?,
+            }),
+            (None, None) => None,
+            (Some(_), None) => return Err(SettingsError::Missing("VOLUME")),
+            (None, Some(_)) => return Err(SettingsError::Missing("MOUNTED")),
+        };
         let settings = Self {
             listen: given.or(
                 "LISTEN",
                 SocketAddr::from(([0, 0, 0, 0], 8090)),
                 "an address with a port",
             )?,
-            bearer: given.needed("BEARER_FILE", "a file")?,
-            kept: given.needed("KEPT", "a folder")?,
-            drain: millis(given.or("DRAIN_SECONDS", 320.0, SECONDS)?),
+            bearer,
+            kept: given.needed("KEPT", FOLDER)?,
+            drain: given.seconds("DRAIN_SECONDS", 320.0)?,
             log: given.or("LOG", "info".to_owned(), "a log filter")?,
-            json: given.or("LOG_JSON", true, "true or false")?,
+            json: given.or("LOG_JSON", true, SWITCH)?,
             limits: Limits {
                 concurrent: given.or("CONCURRENT", 16, NUMBER)?,
                 waiting: given.or("WAITING", 64, NUMBER)?,
@@ -134,46 +176,37 @@ impl Settings {
                 ..Limits::default()
             },
             patience: Patience {
-                first_pause: millis(given.or("CALLBACK_PAUSE_SECONDS", 0.5, SECONDS)?),
+                first_pause: given.seconds("CALLBACK_PAUSE_SECONDS", 0.5)?,
                 ..Patience::default()
             },
-            sandbox: Sandbox {
-                scratch: given.or("SCRATCH", "/tmp".into(), "a folder")?,
-                temporary,
-                cache: given.or("CACHE", "/cache".into(), "a folder")?,
-                path: given.or("PATH", DEFAULT_PATH.to_owned(), "folders with `:` between")?,
-                python: given.or("PYTHON", "/opt/python".into(), "a folder")?,
-                readable: given.folders("READABLE")?.unwrap_or_default(),
-                state: given.folders("STATE")?.unwrap_or_else(|| vec![plugin.clone()]),
-                plugin,
-                cgroups: given.or("CGROUPS", "/sys/fs/cgroup".into(), "a folder")?,
-                deadlines: Deadlines {
-                    sync: millis(given.or("SYNC_SECONDS", 30.0, SECONDS)?),
-                    r#async: millis(given.or("ASYNC_SECONDS", 300.0, SECONDS)?),
-                    grace: millis(given.or("GRACE_SECONDS", 2.0, SECONDS)?),
-                },
-                output: OutputLimits {
-                    stdout_bytes: given.or("STDOUT_BYTES", 1 << 20, NUMBER)?,
-                    stderr_bytes: given.or("STDERR_BYTES", 64 << 10, NUMBER)?,
-                },
-                processes: given.or("PROCESSES", 128, NUMBER)?,
-                resources: ResourceLimits {
-                    user_threads: given.or("OWN_USER", true, "true or false")?.then_some(1024),
-                    descriptors: given.or("DESCRIPTORS", 1024, NUMBER)?,
-                    file_bytes: given.or("FILE_BYTES", 1 << 30, NUMBER)?,
-                },
-            },
+            sandbox: Sandbox::read(&mut given, plugin, volume.as_deref())?,
+            cluster,
         };
+        // The steps before it may share its variables.
+        given.pass_over(&steps::OWN);
         given.nothing_left()?;
-        settings.hide()
+        settings.keep_to_the_tree().hide()
+    }
+
+    /// In a cluster tools write to the tree that serves, and not to the others on the volume.
+    fn keep_to_the_tree(mut self) -> Self {
+        if let Some(cluster) = &self.cluster {
+            let volume = real(&cluster.volume);
+            self.sandbox.state.retain(|folder| !real(folder).starts_with(&volume));
+            self.sandbox.state.push(self.sandbox.plugin.clone());
+        }
+        self
     }
 
     /// Neither the bearer nor kept results may lie where a tool reads or writes.
     fn hide(self) -> Result<Self, SettingsError> {
         let reachable = self.sandbox.read_from().into_iter().chain(self.sandbox.write_to());
         let reachable: Vec<PathBuf> = reachable.map(|folder| real(&folder)).collect();
-        let hidden =
-            [("the bearer file", &self.bearer), ("the folder of kept results", &self.kept)];
+        let mut hidden =
+            vec![("the bearer file", &self.bearer), ("the folder of kept results", &self.kept)];
+        if let Some(cluster) = &self.cluster {
+            hidden.push(("the mounted folder", &cluster.mounted));
+        }
         for (what, path) in hidden {
             if let Some(folder) = reachable.iter().find(|folder| real(path).starts_with(folder)) {
                 let (path, folder) = (path.clone(), folder.clone());
@@ -185,6 +218,45 @@ impl Settings {
 }
 
 impl Sandbox {
+    /// `volume` is where caches are unless it is said otherwise.
+    fn read(
+        given: &mut Given,
+        plugin: PathBuf,
+        volume: Option<&Path>,
+    ) -> Result<Self, SettingsError> {
+        let cache = volume.map_or_else(|| "/cache".into(), |volume| volume.join("cache"));
+        Ok(Self {
+            scratch: given.or("SCRATCH", "/tmp".into(), FOLDER)?,
+            temporary: given.or("TEMPORARY", "/tmp".into(), FOLDER)?,
+            cache: given.or("CACHE", cache, FOLDER)?,
+            path: given.or("PATH", DEFAULT_PATH.to_owned(), "folders with `:` between")?,
+            python: given.or("PYTHON", "/opt/python".into(), FOLDER)?,
+            readable: given.folders("READABLE")?.unwrap_or_default(),
+            state: given.folders("STATE")?.unwrap_or_else(|| vec![plugin.clone()]),
+            plugin,
+            cgroups: given.or("CGROUPS", "/sys/fs/cgroup".into(), FOLDER)?,
+            deadlines: Deadlines {
+                sync: given.seconds("SYNC_SECONDS", 30.0)?,
+                r#async: given.seconds("ASYNC_SECONDS", 300.0)?,
+                grace: given.seconds("GRACE_SECONDS", 2.0)?,
+            },
+            output: OutputLimits {
+                stdout_bytes: given.or("STDOUT_BYTES", 1 << 20, NUMBER)?,
+                stderr_bytes: given.or("STDERR_BYTES", 64 << 10, NUMBER)?,
+            },
+            processes: given.or("PROCESSES", 128, NUMBER)?,
+            resources: ResourceLimits {
+                user_threads: given.or("OWN_USER", true, SWITCH)?.then_some(1024),
+                descriptors: given.or("DESCRIPTORS", 1024, NUMBER)?,
+                file_bytes: given.or("FILE_BYTES", 1 << 30, NUMBER)?,
+            },
+            budget: Budget {
+                bytes: given.or("STATE_BYTES", u64::MAX, NUMBER)?,
+                files: given.or("STATE_FILES", u64::MAX, NUMBER)?,
+            },
+        })
+    }
+
     /// What every tool may read and execute.
     pub(crate) fn read_from(&self) -> Vec<PathBuf> {
         let own = [self.plugin.clone(), self.python.clone()];
@@ -197,8 +269,6 @@ impl Sandbox {
     }
 }
 
-const SECONDS: &str = "a number of seconds";
-const NUMBER: &str = "a number";
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The path without links, as far as it exists.
@@ -209,60 +279,6 @@ fn real(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => real(parent).join(name),
         _ => path.to_owned(),
-    }
-}
-
-/// Variables that were not read yet, without their prefix.
-struct Given(BTreeMap<String, String>);
-
-impl Given {
-    fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let ours = |(name, value): (OsString, OsString)| {
-            let name = name.to_str()?.strip_prefix(PREFIX)?.to_owned();
-            Some((name, value.to_string_lossy().into_owned()))
-        };
-        Self(variables.into_iter().filter_map(ours).collect())
-    }
-
-    fn read<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        wanted: &'static str,
-    ) -> Result<Option<T>, SettingsError> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        value.parse().map(Some).map_err(|_| SettingsError::Wrong { name, value, wanted })
-    }
-
-    fn or<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        otherwise: T,
-        wanted: &'static str,
-    ) -> Result<T, SettingsError> {
-        Ok(self.read(name, wanted)?.unwrap_or(otherwise))
-    }
-
-    fn needed<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        wanted: &'static str,
-    ) -> Result<T, SettingsError> {
-        self.read(name, wanted)?.ok_or(SettingsError::Missing(name))
-    }
-
-    fn folders(&mut self, name: &'static str) -> Result<Option<Vec<PathBuf>>, SettingsError> {
-        let value: Option<String> = self.read(name, "folders with `:` between")?;
-        let split = |value: String| {
-            value.split(':').filter(|part| !part.is_empty()).map(PathBuf::from).collect()
-        };
-        Ok(value.map(split))
-    }
-
-    fn nothing_left(self) -> Result<(), SettingsError> {
-        match self.0.into_keys().next() {
-            Some(name) => Err(SettingsError::Unknown(name)),
-            None => Ok(()),
-        }
     }
 }
 

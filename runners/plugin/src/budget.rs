@@ -1,0 +1,186 @@
+//! How much a plugin keeps: its tree and its caches, in bytes and in files.
+//!
+//! A full disk is everybody's; this line comes before it. It is measured when a call has ended, and
+//! every few seconds while one runs: a call that goes beyond it is ended, and the next is refused.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::plugin::Plugin;
+use crate::settings::{Budget, Sandbox};
+
+/// Between two looks while a call runs.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// A block, as the kernel counts what a file takes.
+const BLOCK: u64 = 512;
+
+/// Knows the calls that run, and ends them when the budget is spent.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    budget: Budget,
+    places: Vec<PathBuf>,
+    running: AtomicUsize,
+    /// A call began or ended.
+    changed: Notify,
+    /// Cancelled when the budget is spent, and then made anew.
+    spent: Mutex<CancellationToken>,
+}
+
+/// A call that runs.
+pub(crate) struct Measured {
+    meter: Arc<Meter>,
+}
+
+impl Meter {
+    pub(crate) fn new(sandbox: &Sandbox) -> Self {
+        let places = vec![sandbox.plugin.clone(), sandbox.cache.clone()];
+        let (budget, running) = (sandbox.budget, AtomicUsize::new(0));
+        Self { budget, places, running, changed: Notify::new(), spent: Mutex::default() }
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>) -> Measured {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+        Measured { meter: Arc::clone(self) }
+    }
+
+    /// Cancelled when what is kept is too much.
+    pub(crate) fn spent(&self) -> CancellationToken {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn end_calls(&self) {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *spent).cancel();
+    }
+
+    fn is_limited(&self) -> bool {
+        self.budget != Budget { bytes: u64::MAX, files: u64::MAX }
+    }
+
+    /// What is too much, in words.
+    fn over(&self) -> Option<String> {
+        let mut used = Used::default();
+        let limit = self.budget;
+        for place in &self.places {
+            // What cannot be read was made so by the plugin, and is measured when it can be.
+            let _partly = used.add(place, limit);
+        }
+        let (what, most) = if used.bytes > limit.bytes {
+            ("bytes", limit.bytes)
+        } else if used.files > limit.files {
+            ("files", limit.files)
+        } else {
+            return None;
+        };
+        Some(format!("the plugin's own files and caches are more than {most} {what}"))
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.meter.running.fetch_sub(1, Ordering::Relaxed);
+        self.meter.changed.notify_one();
+    }
+}
+
+/// Measures for as long as the runner serves.
+pub async fn keep(plugin: Plugin, shutdown: CancellationToken) {
+    if !plugin.meter().is_limited() {
+        shutdown.cancelled().await;
+        return;
+    }
+    loop {
+        let measured = plugin.clone();
+        // A panic in it leaves what was known.
+        if let Ok(over) = spawn_blocking(move || measured.meter().over()).await {
+            if over.is_some() {
+                plugin.meter().end_calls();
+            }
+            plugin.standing().change(|state| state.over = over);
+        }
+        let pause = async {
+            if plugin.meter().running.load(Ordering::Relaxed) == 0 {
+                plugin.meter().changed.notified().await;
+            } else {
+                // Its end is looked at at once.
+                let _ended = tokio::time::timeout(LOOK, plugin.meter().changed.notified()).await;
+            }
+        };
+        tokio::select! {
+            () = pause => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: u64,
+    files: u64,
+    /// Files of several names, each counted once.
+    seen: BTreeSet<(u64, u64)>,
+}
+
+impl Used {
+    /// Counts until it is too much. Follows the place itself if it is a link, and no other.
+    fn add(&mut self, place: &Path, limit: Budget) -> io::Result<()> {
+        let mut folders = vec![place.canonicalize()?];
+        while let Some(folder) = folders.pop() {
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            for entry in entries {
+                let entry = entry?;
+                let Ok(metadata) = entry.metadata() else { continue };
+                if metadata.is_dir() {
+                    folders.push(entry.path());
+                } else if metadata.nlink() > 1
+                    && !self.seen.insert((metadata.dev(), metadata.ino()))
+                {
+                    continue;
+                }
+                self.files += 1;
+                self.bytes += metadata.blocks() * BLOCK;
+                if self.bytes > limit.bytes || self.files > limit.files {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_counted_once_and_links_are_not_followed() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("tree");
+        fs::create_dir_all(place.join("a/b")).unwrap();
+        fs::write(base.path().join("outside"), vec![1; 1 << 20]).unwrap();
+        fs::write(place.join("a/one"), vec![1; 8192]).unwrap();
+        fs::hard_link(place.join("a/one"), place.join("a/b/two")).unwrap();
+        std::os::unix::fs::symlink(base.path(), place.join("out")).unwrap();
+        let count = |limit: Budget| {
+            let mut used = Used::default();
+            used.add(&place, limit).unwrap();
+            (used.bytes, used.files)
+        };
+        let (bytes, files) = count(Budget { bytes: u64::MAX, files: u64::MAX });
+        assert!((8192..65536).contains(&bytes), "{bytes}");
+        assert_eq!(files, 4);
+        assert_eq!(count(Budget { bytes: u64::MAX, files: 1 }).1, 2, "it ends when it is enough");
+    }
+}

@@ -1,0 +1,94 @@
+//! The plugin's init script, run as a tool is run, in the plugin's own folder.
+
+use std::path::Path;
+use std::time::Duration;
+
+use famulus_runner_harness::supervisor::{
+    Confinement, End, Job, MemoryWatch, Order, Report, Supervisor,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::bundle::Failure;
+use crate::environment;
+use crate::manifest::PluginManifest;
+use crate::scratch::Scratch;
+use crate::settings::{Deadlines, Sandbox};
+use crate::tree::Tree;
+
+/// Runs it, if there is one, and gives what it wrote.
+pub(super) async fn run(
+    tree: &Tree,
+    plugin: &PluginManifest,
+    sandbox: &Sandbox,
+    supervisor: &Supervisor,
+) -> Result<String, Failure> {
+    let Some(init) = &plugin.init else { return Ok(String::new()) };
+    let Deadlines { sync, r#async, .. } = sandbox.deadlines;
+    let deadline = if init.is_async { r#async } else { sync };
+    let scratch = Scratch::make(sandbox.scratch.join(&plugin.name))
+        .map_err(Failure::disk("the scratch folder"))?;
+    let program = tree.root().join(&init.entrypoint);
+    let order = (program.as_path(), Vec::new());
+    let report = in_tree(tree, order, sandbox, &scratch, deadline, supervisor).await?;
+    if report.end == End::Exited(0) {
+        return Ok(report.stdout.text);
+    }
+    Err(Failure::init(words(&format!("the init script {}", init.entrypoint), &report, deadline)))
+}
+
+/// Runs a program in the plugin's folder.
+pub(super) async fn in_tree(
+    tree: &Tree,
+    (program, arguments): (&Path, Vec<String>),
+    sandbox: &Sandbox,
+    scratch: &Scratch,
+    deadline: Duration,
+    supervisor: &Supervisor,
+) -> Result<Report, Failure> {
+    let folder = scratch.path().to_owned();
+    let mut write = sandbox.write_to();
+    write.push(folder.clone());
+    let job = Job {
+        environment: environment::of(sandbox, &folder),
+        order: Order {
+            program: program.to_owned(),
+            arguments,
+            folder: tree.root().to_owned(),
+            confinement: Confinement { read: sandbox.read_from(), write },
+            limits: sandbox.resources,
+        },
+        input: String::new(),
+        deadline_millis: deadline.as_millis() as u64,
+        grace_millis: sandbox.deadlines.grace.as_millis() as u64,
+        output: sandbox.output,
+        processes: sandbox.processes,
+        memory: MemoryWatch::find(&sandbox.cgroups),
+    };
+    let ran = supervisor.run(&job, |_said| {}, &CancellationToken::new()).await;
+    ran.map_err(|error| Failure::build(error.to_string()))
+}
+
+/// How it ended, for the owner, with the end of what it said.
+pub(super) fn words(what: &str, report: &Report, deadline: Duration) -> String {
+    let how = match &report.end {
+        End::Exited(code) => format!("ended with exit code {code}"),
+        End::Signalled(signal) => format!("was ended by signal {signal}"),
+        End::Deadline => format!("was not done after {} s and was ended", deadline.as_secs_f64()),
+        End::Cancelled => "was cancelled".to_owned(),
+        End::Processes(count) => format!("had {count} processes and was ended"),
+        End::Memory => "came close to the memory limit and was ended".to_owned(),
+        End::NotStarted(why) => format!("could not be started: {why}"),
+    };
+    /// Bytes of the end of each stream.
+    const WORDS: usize = 600;
+    let mut text = format!("{what} {how}");
+    for said in [&report.stderr.text, &report.stdout.text] {
+        let said = said.trim();
+        if !said.is_empty() {
+            let from = said.ceil_char_boundary(said.len().saturating_sub(WORDS));
+            text.push('\n');
+            text.push_str(&said[from..]);
+        }
+    }
+    text
+}

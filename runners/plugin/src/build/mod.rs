@@ -1,0 +1,202 @@
+//! The build: a bundle becomes a tree on the plugin's volume, ready to serve.
+//!
+//! ```text
+//! bundle ─► tree ◄─ the plugin's own files ─► config.json ─► Python packages ─► init ─► record
+//! ```
+//!
+//! Here code of the plugin runs for the first time, held as a call is held, and never over the tree
+//! that serves. What fails leaves that one as it is.
+
+mod init;
+mod python;
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use famulus_protocol::revision::{Built, Bundled, Network, digest};
+use famulus_runner_harness::supervisor::Supervisor;
+
+use crate::archive;
+use crate::beneath::Beneath;
+use crate::bundle::{BUNDLE_FILE, Failure, REPORT_FILE};
+use crate::carry;
+use crate::config::Config;
+use crate::manifest::{self, PluginManifest};
+use crate::probe;
+use crate::scratch::remove;
+use crate::settings::{BuildSettings, Sandbox};
+use crate::termination::output;
+use crate::tree::{Tree, executable};
+use crate::volume::{Record, Volume};
+
+/// Builds the revision of the step before, and reports.
+pub async fn build(settings: &BuildSettings) -> Built {
+    match make(settings).await {
+        Ok(built) => built,
+        Err(failure) => Built::Failed(failure.report()),
+    }
+}
+
+async fn make(settings: &BuildSettings) -> Result<Built, Failure> {
+    closed(settings).await?;
+    let (revision, commit, tools) = bundled(&settings.work)?;
+    let hex = digest(&revision).map_err(|problem| Failure::build(problem.to_string()))?;
+    let volume = Volume::new(settings.volume.clone());
+    let disk = || Failure::disk("the plugin's volume");
+    volume.prepare().map_err(disk())?;
+    let lock = volume.lock().map_err(disk())?;
+    if let Some(record) = volume.record(hex).map_err(disk())? {
+        return Ok(Built::Done { revision, init_output: record.init_output });
+    }
+    volume.sweep().map_err(disk())?;
+    let step = Step { settings, volume: &volume, hex };
+    let record = match step.make(&revision, commit, tools).await {
+        Ok(record) => record,
+        Err(failure) => {
+            // The next build sweeps it if it cannot be removed now.
+            let _left = volume.forget(hex);
+            return Err(failure);
+        }
+    };
+    volume.note(hex, &record).map_err(disk())?;
+    drop(lock);
+    Ok(Built::Done { revision, init_output: record.init_output })
+}
+
+/// Code of the plugin runs only where the network was found closed.
+async fn closed(settings: &BuildSettings) -> Result<(), Failure> {
+    if settings.accept_open_network {
+        return Ok(());
+    }
+    let probed = probe::settle(&settings.targets).await;
+    match probed.network {
+        Network::Closed => Ok(()),
+        Network::Open => Err(Failure::open(probed.detail)),
+        Network::Unknown => Err(Failure::unknown(probed.detail)),
+    }
+}
+
+fn bundled(work: &Path) -> Result<(String, Option<String>, Vec<String>), Failure> {
+    let read =
+        fs::read(work.join(REPORT_FILE)).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+    match read.map_err(Failure::disk("the report of the bundling"))? {
+        Bundled::Done { revision, commit, tools, .. } => Ok((revision, commit, tools)),
+        Bundled::Failed(failure) => Err(Failure::build(failure.message)),
+    }
+}
+
+/// One revision on its way.
+struct Step<'a> {
+    settings: &'a BuildSettings,
+    volume: &'a Volume,
+    hex: &'a str,
+}
+
+impl Step<'_> {
+    async fn make(
+        &self,
+        revision: &str,
+        commit: Option<String>,
+        tools: Vec<String>,
+    ) -> Result<Record, Failure> {
+        let disk = || Failure::disk("the plugin's volume");
+        let paths = self.unpack(revision)?;
+        let root = self.volume.tree(self.hex);
+        let new = Beneath::open(&root).map_err(disk())?;
+        let tree = Tree::open(&root).map_err(disk())?;
+        let plugin = manifest::plugin(&tree).map_err(|c| Failure::manifest(c.to_string()))?;
+
+        let names = || paths.iter().map(String::as_str);
+        let before = carry::fingerprint(&new, names()).map_err(disk())?;
+        let carried = match self.active()? {
+            Some((old, record)) => carry::first(&old, &record, &new, &before)
+                .map_err(|error| Failure::build(error.to_string()))?,
+            None => std::collections::BTreeMap::new(),
+        };
+        self.configure(&plugin, &new)?;
+        let sandbox = self.sandbox(&plugin, &root)?;
+        let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
+        python::resolve(&tree, &plugin, &sandbox, &supervisor).await?;
+        let said = init::run(&tree, &plugin, &sandbox, &supervisor).await?;
+        check_entrypoints(&tree, &tools)?;
+        Ok(Record {
+            digest: revision.to_owned(),
+            commit,
+            tools,
+            init_output: output(&said),
+            bundled: carry::fingerprint(&new, names()).map_err(disk())?,
+            carried,
+        })
+    }
+
+    /// Unpacks the bundle at the place where it stays, so that whatever notes its own path finds
+    /// itself there later.
+    fn unpack(&self, revision: &str) -> Result<Vec<String>, Failure> {
+        let bundle = self.settings.work.join(BUNDLE_FILE);
+        let found = archive::digest(&bundle).map_err(Failure::disk("the bundle"))?;
+        if found != revision {
+            return Err(Failure::build(format!("the bundle is {found} and not {revision}")));
+        }
+        let root = self.volume.tree(self.hex);
+        let made = remove(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&root));
+        made.map_err(Failure::disk("the plugin's volume"))?;
+        archive::unpack(&bundle, &root).map_err(|error| Failure::build(error.to_string()))
+    }
+
+    /// The tree that serves meanwhile.
+    fn active(&self) -> Result<Option<(Beneath, Record)>, Failure> {
+        let disk = || Failure::disk("the plugin's volume");
+        let Some(hex) = self.volume.active() else { return Ok(None) };
+        let Some(record) = self.volume.record(&hex).map_err(disk())? else { return Ok(None) };
+        let tree = Beneath::open(&self.volume.tree(&hex)).map_err(disk())?;
+        Ok(Some((tree, record)))
+    }
+
+    /// An init script finds the configuration of the moment. The runner puts the newest in place.
+    fn configure(&self, plugin: &PluginManifest, tree: &Beneath) -> Result<(), Failure> {
+        let given = fs::read_to_string(self.settings.mounted.join("config.json")).ok();
+        let config = Config::of(&plugin.config, given.as_deref()).map_err(|error| {
+            Failure::build(format!("the mounted config.json is no object: {error}"))
+        })?;
+        config.write(tree).map_err(Failure::disk("the plugin's volume"))
+    }
+
+    /// As for a call, but for this tree.
+    fn sandbox(&self, plugin: &PluginManifest, root: &Path) -> Result<Sandbox, Failure> {
+        let link = self.settings.plugins.join(&plugin.name);
+        lead(&link, root).map_err(Failure::disk("the folder of plugins"))?;
+        let sandbox =
+            Sandbox { plugin: link, state: vec![root.to_owned()], ..self.settings.sandbox.clone() };
+        for name in ["uv", "home"] {
+            let folder = sandbox.cache.join(name);
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(Failure::disk("the plugin's cache"))?;
+        }
+        Ok(sandbox)
+    }
+}
+
+/// Lets a path lead to a tree, whatever it led to before.
+pub fn lead(link: &Path, to: &Path) -> std::io::Result<()> {
+    let beside: PathBuf = link.with_extension("new");
+    remove(&beside)?;
+    symlink(to, &beside)?;
+    fs::rename(beside, link)
+}
+
+/// What init was to make must be there.
+fn check_entrypoints(tree: &Tree, tools: &[String]) -> Result<(), Failure> {
+    for name in tools {
+        let tool = manifest::tool(tree, name).map_err(|c| Failure::manifest(c.to_string()))?;
+        let path = format!("{name}/{}", tool.entrypoint);
+        let place = tree.inside(&path).map_err(|error| error.to_string());
+        place.and_then(|place| executable(&place)).map_err(|what| {
+            Failure::manifest(format!(
+                "{name}/manifest.json: key `entrypoint` names {path}, which cannot be run after \
+                 init: {what}"
+            ))
+        })?;
+    }
+    Ok(())
+}

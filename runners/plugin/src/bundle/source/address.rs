@@ -1,0 +1,314 @@
+//! Addresses of repositories: what may be fetched from where.
+//!
+//! A URL is taken apart once and git is given what was put together from the parts, so that nothing
+//! reaches it which was not looked at: no option, no other transport, no user, no other host. The
+//! host is resolved here, and git connects to that address and to no other.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tokio::net::lookup_host;
+use url::{Host, Url};
+
+use crate::bundle::Failure;
+
+/// The transports there are, with their ports.
+const SCHEMES: [(&str, u16); 3] = [("https", 443), ("http", 80), ("git", 9418)];
+
+/// A repository that may be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Repository {
+    pub(super) scheme: &'static str,
+    /// As it is written in a URL.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Begins with a slash.
+    path: String,
+}
+
+/// A repository with the address that its host has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) repository: Repository,
+    pub(super) address: IpAddr,
+}
+
+impl Repository {
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let refuse = |what: &str| {
+            Failure::unreachable(format!(
+                "the address `{}` {what}; write it like https://example.org/weather.git",
+                text.escape_debug()
+            ))
+        };
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('\\') {
+            return Err(refuse("holds characters that an address has not"));
+        }
+        let url = Url::parse(text).map_err(|_wrong| refuse("cannot be read"))?;
+        let known = SCHEMES.iter().find(|(scheme, _)| *scheme == url.scheme());
+        let (scheme, port) = known.ok_or_else(|| refuse("is not of https, http or git"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refuse("holds a user or a password, which everybody would read"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(refuse("holds `?` or `#`"));
+        }
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+        let is_address =
+            host.starts_with('[') && url.host().is_some_and(|host| matches!(host, Host::Ipv6(_)));
+        if !is_address
+            && (host.is_empty() || host.starts_with(['-', '.']) || !host.bytes().all(plain))
+        {
+            return Err(refuse("has no plain host"));
+        }
+        let path = url.path().to_owned();
+        if path.len() < 2 || path.starts_with("/-") || path.contains("//") {
+            return Err(refuse("has no plain path"));
+        }
+        Ok(Self { scheme, host, port: url.port().unwrap_or(*port), path })
+    }
+
+    /// As the owner names it among the hosts that may be private.
+    fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Finds its address. A private one is refused unless its host was allowed.
+    pub(super) async fn locate(self, allowed: &[String]) -> Result<Located, Failure> {
+        let name = self.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let found = lookup_host((name.as_str(), self.port)).await.map_err(|error| {
+            Failure::unreachable(format!(
+                "the host {} was not found ({error}); see whether its name is right and a resolver \
+                 answers",
+                self.host
+            ))
+        })?;
+        let found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        let is_allowed = allowed.iter().any(|host| host.eq_ignore_ascii_case(&self.authority()));
+        // One private address among public ones is a trick and no mistake.
+        if let Some(address) = found.iter().find(|address| !is_allowed && !is_public(**address)) {
+            return Err(Failure::unreachable(format!(
+                "the host {} has the address {address}, which is not public; let the owner name \
+                 {} among the private hosts that builds may reach",
+                self.host,
+                self.authority()
+            )));
+        }
+        let address = *found.first().ok_or_else(|| {
+            Failure::unreachable(format!("the host {} has no address; see its name", self.host))
+        })?;
+        Ok(Located { repository: self, address })
+    }
+}
+
+impl Located {
+    /// What git is given. Its own transport is named the address itself; the others are told by
+    /// [`Self::resolution`].
+    pub(super) fn url(&self) -> String {
+        let Repository { scheme, host, port, path } = &self.repository;
+        let host = if *scheme == "git" { bracketed(self.address) } else { host.clone() };
+        format!("{scheme}://{host}:{port}{path}")
+    }
+
+    /// For the transports that check a host's name: name, port and address.
+    pub(super) fn resolution(&self) -> String {
+        let Repository { host, port, .. } = &self.repository;
+        format!("{host}:{port}:{}", bracketed(self.address))
+    }
+
+    /// The name by which a server of several hosts knows the repository.
+    pub(super) fn virtual_host(&self) -> String {
+        self.repository.authority()
+    }
+}
+
+fn bracketed(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+/// Whether an address is one of the internet, and not of a house, a cluster or a cloud.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let private = match a {
+        0 | 10 | 127 => true,
+        100 => (64..128).contains(&b),
+        169 => b == 254,
+        172 => (16..32).contains(&b),
+        192 => b == 168 || (b == 0 && c == 0),
+        198 => b == 18 || b == 19,
+        224.. => true,
+        _ => false,
+    };
+    !private
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let parts = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match parts {
+        // Mapped, compatible and translated addresses are those within.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            embedded(high, low)
+        }
+        [0x2002, high, low, ..] => embedded(high, low),
+        // Teredo hides an address of its own making.
+        [0x2001, 0, ..] => false,
+        // Only this block was ever handed out.
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_address_is_one() {
+        let check = |text: &str, expected: Option<(&str, &str, u16, &str)>| {
+            let parsed = Repository::parse(text).ok();
+            let parts =
+                parsed.as_ref().map(|r| (r.scheme, r.host.as_str(), r.port, r.path.as_str()));
+            assert_eq!(parts, expected, "{text:?}");
+        };
+        check("https://example.org/a.git", Some(("https", "example.org", 443, "/a.git")));
+        check("http://example.org:8080/a/b", Some(("http", "example.org", 8080, "/a/b")));
+        check("git://198.51.100.7/a", Some(("git", "198.51.100.7", 9418, "/a")));
+        check("git://[2001:db8::1]:99/a", Some(("git", "[2001:db8::1]", 99, "/a")));
+        // Other ways to write a number are that number, or nothing.
+        check("http://0x7f000001/a", Some(("http", "127.0.0.1", 80, "/a")));
+        check("http://2130706433/a", Some(("http", "127.0.0.1", 80, "/a")));
+        check("http://127.1/a", Some(("http", "127.0.0.1", 80, "/a")));
+        for text in [
+            "",
+            "a.git",
+            "/etc",
+            "file:///etc",
+            "ext::sh -c touch% /tmp/x",
+            "ext::sh",
+            "ssh://example.org/a",
+            "git@example.org:a.git",
+            "-oProxyCommand=x",
+            "--upload-pack=touch x",
+            "https://-oProxyCommand=x/a",
+            "git://-x/a",
+            "https://user@example.org/a",
+            "https://user:password@example.org/a",
+            "https://example.org",
+            "https://example.org/",
+            "https://example.org/--upload-pack=x",
+            "https://example.org/a?x=1",
+            "https://example.org/a#x",
+            "https://example.org//a",
+            "https://exa mple.org/a",
+            "https://example.org/a\nb",
+            "https://example.org\\@other/a",
+            "git://example.org%0a/a",
+            "git:///a",
+            "https://ex\u{e4}mple.org/a",
+            "http::https://example.org/a",
+        ] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_public_is_known() {
+        let check = |text: &str, public: bool| {
+            assert_eq!(is_public(text.parse().unwrap()), public, "{text}");
+        };
+        for text in [
+            "1.1.1.1",
+            "9.255.255.255",
+            "11.0.0.1",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.169.0.1",
+            "198.51.100.7",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2001:4860::8888",
+            "::ffff:1.1.1.1",
+            "64:ff9b::101:101",
+        ] {
+            check(text, true);
+        }
+        for text in [
+            "0.0.0.0",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "192.0.0.192",
+            "198.18.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "fec0::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:a00:1::1",
+            "2001:0:1::1",
+            "100::1",
+        ] {
+            check(text, false);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_private_host_is_refused_unless_it_was_named() {
+        let check = async |url: &str, allowed: &[&str], fits: bool| {
+            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            let located = Repository::parse(url).unwrap().locate(&allowed).await;
+            assert_eq!(located.is_ok(), fits, "{url} {allowed:?}: {located:?}");
+        };
+        check("git://127.0.0.1/a", &[], false).await;
+        check("git://localhost/a", &[], false).await;
+        check("git://127.0.0.1/a", &["127.0.0.1:9418"], true).await;
+        check("git://127.0.0.1:99/a", &["127.0.0.1:9418"], false).await;
+        check("http://169.254.169.254/latest/meta-data", &[], false).await;
+        check("http://[::ffff:169.254.169.254]/x", &[], false).await;
+        check("https://1.1.1.1/a", &[], true).await;
+        check("git://localhost/a", &["LOCALHOST:9418"], true).await;
+    }
+
+    #[tokio::test]
+    async fn git_connects_to_the_address_that_was_looked_at() {
+        let located = |url: &str, address: &str| Located {
+            repository: Repository::parse(url).unwrap(),
+            address: address.parse().unwrap(),
+        };
+        let git = located("git://example.org/a.git", "1.2.3.4");
+        assert_eq!(git.url(), "git://1.2.3.4:9418/a.git");
+        assert_eq!(git.virtual_host(), "example.org:9418");
+        let https = located("https://example.org/a.git", "2606::1");
+        assert_eq!(https.url(), "https://example.org:443/a.git");
+        assert_eq!(https.resolution(), "example.org:443:[2606::1]");
+    }
+}

@@ -1,0 +1,202 @@
+//! The program git, held as a tool is held: no configuration of anybody, no hooks, no helpers, one
+//! transport, limits and a deadline, nothing to write but its own folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use famulus_protocol::revision::BUNDLE_BYTES;
+use famulus_runner_harness::supervisor::{
+    Confinement, End, Job, MemoryWatch, Order, OutputLimits, Report, ResourceLimits, Supervisor,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::address::Located;
+use crate::bundle::Failure;
+use crate::settings::{BundleSettings, SYSTEM};
+use crate::termination::clean;
+
+/// What a server may send at most: a pack is smaller than what is in it, and a repository has more
+/// than a plugin.
+const FILE_BYTES: u64 = 4 * BUNDLE_BYTES;
+
+/// What git may say.
+const OUTPUT_BYTES: usize = 256 * 1024;
+
+/// Bytes of what git says in a message for the owner.
+const WORDS: usize = 600;
+
+const PROCESSES: u32 = 16;
+const GRACE_MILLIS: u64 = 1_000;
+
+/// Settings that no repository and no server can change. What is not here is git's own.
+const SETTINGS: [&str; 19] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.askPass=",
+    "core.bigFileThreshold=8m",
+    "core.symlinks=false",
+    "credential.helper=",
+    "fetch.recurseSubmodules=false",
+    "fetch.unpackLimit=1",
+    "fetch.fsckObjects=false",
+    "gc.auto=0",
+    "http.followRedirects=false",
+    "maintenance.auto=false",
+    "pack.threads=1",
+    "protocol.allow=never",
+    "protocol.ext.allow=never",
+    "protocol.file.allow=never",
+    "submodule.recurse=false",
+    "transfer.bundleURI=false",
+];
+
+/// Git in a folder of its own.
+pub(super) struct Git {
+    supervisor: Supervisor,
+    folder: PathBuf,
+    path: String,
+    memory: Option<MemoryWatch>,
+    own_user: bool,
+    located: Located,
+}
+
+impl Git {
+    pub(super) fn new(settings: &BundleSettings, located: Located) -> Result<Self, Failure> {
+        let folder = settings.work.join("git");
+        crate::scratch::remove(&folder)
+            .and_then(|()| fs::create_dir(&folder))
+            .map_err(Failure::disk("the work folder"))?;
+        let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
+        Ok(Self {
+            supervisor,
+            folder,
+            path: settings.path.clone(),
+            memory: MemoryWatch::find(&settings.cgroups),
+            own_user: settings.own_user,
+            located,
+        })
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.located.url()
+    }
+
+    /// A file in git's folder.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Runs git. What it writes is the answer.
+    pub(super) async fn run(&self, seconds: u64, arguments: &[&str]) -> Result<String, Said> {
+        let report = self.job(seconds, "exec \"$@\"", arguments).await?;
+        Ok(report.stdout.text)
+    }
+
+    /// Runs git with a file as its input and another for what it writes, byte for byte.
+    pub(super) async fn run_files(
+        &self,
+        seconds: u64,
+        [input, output]: [&Path; 2],
+        arguments: &[&str],
+    ) -> Result<(), Said> {
+        let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
+        let script = format!("exec \"$@\" <{} >{}", quote(input), quote(output));
+        self.job(seconds, &script, arguments).await.map(drop)
+    }
+
+    async fn job(&self, seconds: u64, script: &str, arguments: &[&str]) -> Result<Report, Said> {
+        let mut all = vec!["-c".to_owned(), script.to_owned(), "git".to_owned(), "git".to_owned()];
+        for setting in SETTINGS {
+            all.extend(["-c".to_owned(), setting.to_owned()]);
+        }
+        let resolution = self.located.resolution();
+        all.extend(["-c".to_owned(), format!("http.curloptResolve={resolution}")]);
+        all.extend(arguments.iter().map(ToString::to_string));
+        let job = Job {
+            order: Order {
+                program: PathBuf::from("/bin/sh"),
+                arguments: all,
+                folder: self.folder.clone(),
+                confinement: Confinement {
+                    read: SYSTEM.iter().map(PathBuf::from).collect(),
+                    write: vec![self.folder.clone()],
+                },
+                limits: ResourceLimits {
+                    user_threads: self.own_user.then_some(256),
+                    descriptors: 256,
+                    file_bytes: FILE_BYTES,
+                },
+            },
+            environment: self.environment(),
+            input: String::new(),
+            deadline_millis: seconds * 1000,
+            grace_millis: GRACE_MILLIS,
+            output: OutputLimits { stdout_bytes: OUTPUT_BYTES, stderr_bytes: OUTPUT_BYTES },
+            processes: PROCESSES,
+            memory: self.memory.clone(),
+        };
+        let ran = self.supervisor.run(&job, |_said| {}, &CancellationToken::new()).await;
+        let report = ran.map_err(|error| Said { end: None, words: error.to_string() })?;
+        if report.end == End::Exited(0) && report.stdout.cut == 0 {
+            return Ok(report);
+        }
+        let words = clean(&report.stderr.text, WORDS);
+        Err(Said { end: Some(report.end), words })
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let folder = self.folder.to_string_lossy().into_owned();
+        [
+            ("PATH", self.path.clone()),
+            ("HOME", folder.clone()),
+            ("TMPDIR", folder),
+            ("LC_ALL", "C".to_owned()),
+            ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
+            ("GIT_CONFIG_GLOBAL", "/dev/null".to_owned()),
+            ("GIT_ATTR_NOSYSTEM", "1".to_owned()),
+            ("GIT_TERMINAL_PROMPT", "0".to_owned()),
+            // It counts more than any setting, also of a redirect or a server's suggestion.
+            ("GIT_ALLOW_PROTOCOL", self.located.repository.scheme.to_owned()),
+            ("GIT_OVERRIDE_VIRTUAL_HOST", self.located.virtual_host()),
+            ("GIT_HTTP_LOW_SPEED_LIMIT", "1000".to_owned()),
+            ("GIT_HTTP_LOW_SPEED_TIME", "20".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+/// How a run of git ended that was no success, and what git said.
+#[derive(Debug)]
+pub(super) struct Said {
+    end: Option<End>,
+    words: String,
+}
+
+impl Said {
+    pub(super) fn says(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.words.contains(word))
+    }
+
+    /// For the owner.
+    pub(super) fn words(&self) -> String {
+        let why = match &self.end {
+            Some(End::Deadline) => "git was not done in time",
+            Some(End::Memory) => "git needed more memory than there is",
+            // A file that grows beyond its limit ends its writer.
+            Some(End::Signalled(25)) => "git fetched or wrote more than it may",
+            Some(End::Exited(_)) if !self.words.is_empty() => return self.words.clone(),
+            Some(End::Exited(0)) => "git wrote more than is read",
+            Some(
+                End::Exited(_)
+                | End::Signalled(_)
+                | End::Cancelled
+                | End::Processes(_)
+                | End::NotStarted(_),
+            )
+            | None => "git could not do it",
+        };
+        if self.words.is_empty() { why.to_owned() } else { format!("{why}: {}", self.words) }
+    }
+}

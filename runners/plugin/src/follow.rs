@@ -1,0 +1,192 @@
+//! Follows what the operator mounts and what builds leave: configuration, bearer and revision.
+
+use std::error::Error;
+use std::time::Duration;
+
+use famulus_protocol::revision::{Network, Probed, digest};
+use famulus_runner_harness::supervisor::Supervisor;
+use famulus_runner_harness::{Mount, Mounted};
+use famulus_telemetry::Redactor;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::plugin::Plugin;
+use crate::probe;
+use crate::settings::Cluster;
+use crate::switch;
+use crate::termination;
+use crate::volume::Volume;
+
+/// Between two looks at the mount, and when somebody waits for what it will hold.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_SOON: Duration = Duration::from_millis(100);
+
+/// Between two looks at the network once it was found closed, and before.
+const PROBE: Duration = Duration::from_mins(1);
+const PROBE_SOON: Duration = Duration::from_secs(2);
+
+/// A runner in a cluster, apart from its calls.
+pub struct Follower {
+    plugin: Plugin,
+    mount: Mount,
+    volume: Volume,
+    supervisor: Supervisor,
+    redactor: Redactor,
+    /// What was put in place last.
+    seen: Option<Mounted>,
+    /// The revision that could not serve, so that it is not tried again and again.
+    refused: Option<String>,
+}
+
+impl Follower {
+    pub fn new(
+        plugin: Plugin,
+        (mount, cluster): (Mount, &Cluster),
+        supervisor: Supervisor,
+        redactor: Redactor,
+    ) -> Self {
+        let volume = Volume::new(cluster.volume.clone());
+        plugin.standing().change(|state| {
+            state.in_cluster = true;
+            state.accepted = cluster.accept_open_network;
+            state.revision = volume.active().map(|hex| format!("sha256:{hex}"));
+        });
+        Self { plugin, mount, volume, supervisor, redactor, seen: None, refused: None }
+    }
+
+    /// Follows for as long as the runner serves.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        loop {
+            let pause = tokio::select! {
+                pause = self.step() => pause,
+                () = shutdown.cancelled() => return,
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.mount.asked() => {}
+                () = self.plugin.standing().looked() => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Duration {
+        let mount = self.mount.clone();
+        match spawn_blocking(move || mount.read()).await {
+            Ok(Ok(mounted)) => self.apply(mounted).await,
+            Ok(Err(error)) => tracing::warn!(%error, "what the operator mounts cannot be read"),
+            Err(error) => tracing::error!(%error, "what the operator mounts cannot be read"),
+        }
+        if self.mount.is_awaited() { LOOK_SOON } else { LOOK }
+    }
+
+    async fn apply(&mut self, mounted: Mounted) {
+        let changed = self.seen.as_ref() != Some(&mounted);
+        if changed {
+            if self.redactor.add(&mounted.bearer).is_err() {
+                tracing::warn!("the bearer is so short that it cannot be kept out of the log");
+            }
+            self.refused = None;
+            self.configure(&mounted).await;
+            self.mount.serve(mounted.wanted.rendered);
+            let rendered = mounted.wanted.rendered;
+            self.plugin.standing().change(|state| state.rendered = Some(rendered));
+        }
+        if let Some(revision) = self.due(&mounted).await {
+            self.switch(&revision, &mounted).await;
+        }
+        self.seen = Some(mounted);
+    }
+
+    /// Puts a new configuration into the tree that serves.
+    async fn configure(&self, mounted: &Mounted) {
+        let Some(hex) = self.volume.active() else { return };
+        let (volume, given) = (self.volume.clone(), mounted.config.clone());
+        let done = spawn_blocking(move || switch::configure(&volume, &hex, given.as_deref())).await;
+        match done {
+            Ok(Ok(config)) => {
+                self.plugin.standing().change(|state| state.missing = config.missing);
+            }
+            Ok(Err(error)) => tracing::error!(%error, "the configuration was not put in place"),
+            Err(error) => tracing::error!(%error, "the configuration was not put in place"),
+        }
+    }
+
+    /// The revision that is wanted, was built, and does not serve yet.
+    async fn due(&self, mounted: &Mounted) -> Option<String> {
+        let revision = mounted.wanted.revision.clone()?;
+        let state = self.plugin.standing().now();
+        let settled = state.revision.as_ref() == Some(&revision)
+            || self.refused.as_ref() == Some(&revision)
+            || !state.is_isolated();
+        if settled {
+            return None;
+        }
+        let (volume, wanted) = (self.volume.clone(), revision.clone());
+        let built = spawn_blocking(move || {
+            let hex = digest(&wanted).ok()?;
+            volume.record(hex).ok()?
+        });
+        built.await.ok()?.map(|_record| revision)
+    }
+
+    async fn switch(&mut self, revision: &str, mounted: &Mounted) {
+        let wanted = (revision, mounted.config.clone());
+        let done = switch::switch(&self.plugin, &self.volume, &self.supervisor, wanted).await;
+        match done {
+            Ok(_config) => {
+                tracing::info!(revision, "the revision serves");
+                self.plugin.standing().change(|state| state.complaint = None);
+                switch::thin(&self.volume).await;
+            }
+            Err(error) => {
+                let source = error.source().map(|source| format!(": {source}"));
+                let why = format!("{error}{}", source.unwrap_or_default());
+                tracing::error!(revision, why, "the revision does not serve");
+                self.refused = Some(revision.to_owned());
+                let complaint = format!("revision {revision} does not serve: {why}");
+                self.plugin.standing().change(|state| state.complaint = Some(complaint));
+            }
+        }
+    }
+}
+
+/// Looks at the network for as long as the runner serves, and ends when something was reached that
+/// must not be: what the runner leaves then says so to the operator. What was found closed counts as
+/// closed while the app is away.
+pub async fn watch_network(plugin: Plugin, cluster: Cluster, shutdown: CancellationToken) {
+    let standing = plugin.standing();
+    let mut first = true;
+    loop {
+        let look = async {
+            let targets = &cluster.probe;
+            if first { probe::settle(targets).await } else { probe::look(targets).await }
+        };
+        let probed = tokio::select! {
+            probed = look => probed,
+            () = shutdown.cancelled() => return,
+        };
+        first = false;
+        let before = standing.now().network;
+        let stays = before == Some(Network::Closed) && probed.network == Network::Unknown;
+        if !stays {
+            if before != Some(probed.network) {
+                let Probed { network, detail, .. } = &probed;
+                tracing::info!(?network, detail, "looked at the network");
+            }
+            standing.see(probed.network, &probed.detail);
+        }
+        if probed.network == Network::Open && !cluster.accept_open_network {
+            if let Err(error) = termination::write(&cluster.termination, probed) {
+                tracing::error!(%error, "the report of the network cannot be written");
+            }
+            return;
+        }
+        let closed = standing.now().network == Some(Network::Closed);
+        tokio::select! {
+            () = sleep(if closed { PROBE } else { PROBE_SOON }) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}

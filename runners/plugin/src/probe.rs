@@ -1,0 +1,188 @@
+//! Looks at the network of the Pod before anything of a plugin may run.
+//!
+//! A network that lets nothing through proves nothing by itself: the control must be reached, so
+//! that what is not reached is not because it was kept away. Who must not be reached is tried with
+//! far more patience than the control took.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use famulus_protocol::revision::{Network, Probed};
+use famulus_runner_harness::App;
+use futures::future::join_all;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::settings::Targets;
+
+/// Tries of each address that must not be reached.
+const TRIES: u32 = 3;
+
+/// The shortest patience with it, and how many times that of the control otherwise.
+const SHORTEST: Duration = Duration::from_millis(50);
+const TIMES: u32 = 20;
+
+/// How long one try of the control may take.
+const CONTROL: Duration = Duration::from_secs(2);
+
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// The ids of a process that has no user namespace: all are the node's.
+const ALL_IDS: &str = "0 0 4294967295";
+
+/// Looks until the network is found closed, or until policies have had their time.
+pub async fn settle(targets: &Targets) -> Probed {
+    let until = Instant::now() + targets.settling;
+    loop {
+        let probed = look(targets).await;
+        if probed.network == Network::Closed || Instant::now() >= until || is_without(targets) {
+            return probed;
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// Looks once.
+pub async fn look(targets: &Targets) -> Probed {
+    let (network, detail) = judge(targets).await;
+    let ids = fs::read_to_string(Path::new("/proc/self/uid_map")).unwrap_or_default();
+    Probed { network, detail, user_namespace: is_mapped(&ids) }
+}
+
+fn is_without(targets: &Targets) -> bool {
+    targets.control.is_none() || targets.denied.is_empty()
+}
+
+async fn judge(targets: &Targets) -> (Network, String) {
+    let Some(control) = targets.control.filter(|_| !targets.denied.is_empty()) else {
+        let why = "nothing was named to look at; set FAMULUS_RUNNER_PROBE_CONTROL and _DENIED";
+        return (Network::Unknown, why.to_owned());
+    };
+    let trip = round_trip(control).await;
+    let patience = trip.as_ref().map_or(SHORTEST, |trip| (*trip * TIMES).max(SHORTEST));
+    let tries = targets.denied.iter().map(|address| reach(*address, patience));
+    let reached: Vec<SocketAddr> = join_all(tries).await.into_iter().flatten().collect();
+    let list = |addresses: &[SocketAddr]| {
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    };
+    if !reached.is_empty() {
+        let detail = format!(
+            "{} can be reached and must not be; see whether the cluster enforces NetworkPolicies",
+            list(&reached)
+        );
+        return (Network::Open, detail);
+    }
+    match trip {
+        Ok(trip) => {
+            let detail = format!(
+                "{control} was reached in {:.1} ms; {} was not, {TRIES} times with {} ms of \
+                 patience",
+                trip.as_secs_f64() * 1000.0,
+                list(&targets.denied),
+                patience.as_millis()
+            );
+            (Network::Closed, detail)
+        }
+        Err(why) => {
+            let detail = format!(
+                "the app's callback port {control} was not reached ({why}), so that the rest proves \
+                 nothing; see whether the app runs and its NetworkPolicy lets this Pod in"
+            );
+            (Network::Unknown, detail)
+        }
+    }
+}
+
+/// How long the control takes for a connection. It must also answer as the app does.
+async fn round_trip(control: SocketAddr) -> Result<Duration, String> {
+    let begun = Instant::now();
+    match timeout(CONTROL, TcpStream::connect(control)).await {
+        Ok(Ok(_connected)) => {}
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(_late) => return Err(format!("no connection in {} s", CONTROL.as_secs())),
+    }
+    let trip = begun.elapsed();
+    App::ping(&format!("http://{control}"), CONTROL).await?;
+    Ok(trip)
+}
+
+/// The address, if one of the tries reached it.
+async fn reach(address: SocketAddr, patience: Duration) -> Option<SocketAddr> {
+    for _try in 0..TRIES {
+        // A refusal is the answer of a policy, or of nobody: no door is open.
+        if let Ok(Ok(_connected)) = timeout(patience, TcpStream::connect(address)).await {
+            return Some(address);
+        }
+    }
+    None
+}
+
+/// Whether ids of this process mean nothing on the node.
+fn is_mapped(ids: &str) -> bool {
+    let lines: Vec<Vec<&str>> =
+        ids.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
+    !lines.is_empty() && lines != [ALL_IDS.split(' ').collect::<Vec<_>>()]
+}
+
+#[cfg(test)]
+mod tests {
+    use famulus_lifecycle::{OnExit, Tasks};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// An app that answers each request with this status.
+    async fn app(status: &'static str, tasks: &Tasks) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tasks.spawn("app", OnExit::Log, async move {
+            loop {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = [0; 1024];
+                if socket.read(&mut request).await.unwrap_or(0) > 0 {
+                    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+                    socket.write_all(answer.as_bytes()).await.unwrap();
+                }
+            }
+        });
+        address
+    }
+
+    /// An address at which nobody listens.
+    async fn nobody() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_network_is_closed_only_when_the_control_was_reached_and_nobody_else() {
+        let tasks = Tasks::new();
+        let (app, other) = (app("204 No Content", &tasks).await, app("500 Oops", &tasks).await);
+        let (gone, away) = (nobody().await, nobody().await);
+        let check = async |control: Option<SocketAddr>, denied: &[SocketAddr], expected| {
+            let targets = Targets { control, denied: denied.to_vec(), ..Targets::default() };
+            let probed = look(&targets).await;
+            assert_eq!(probed.network, expected, "{targets:?}: {}", probed.detail);
+        };
+        check(Some(app), &[gone, away], Network::Closed).await;
+        check(Some(app), &[gone, other], Network::Open).await;
+        check(Some(gone), &[other], Network::Open).await;
+        check(Some(gone), &[away], Network::Unknown).await;
+        // What answers in the app's place and is not the app proves nothing.
+        check(Some(other), &[gone], Network::Unknown).await;
+        check(Some(app), &[], Network::Unknown).await;
+        check(None, &[gone], Network::Unknown).await;
+    }
+
+    #[test]
+    fn a_user_namespace_is_told_by_its_map() {
+        let check = |ids: &str, mapped| assert_eq!(is_mapped(ids), mapped, "{ids:?}");
+        check("         0          0 4294967295\n", false);
+        check("         0     131072      65536\n", true);
+        check("0 1000 1\n1 100000 65535\n", true);
+        check("", false);
+    }
+}

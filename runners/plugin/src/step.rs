@@ -1,0 +1,102 @@
+//! The steps before the runner, each a container of its own that ends with a report.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use famulus_protocol::revision::{Built, Bundled};
+use famulus_runner::build::build;
+use famulus_runner::bundle::bundle;
+use famulus_runner::probe::settle;
+use famulus_runner::settings::{BuildSettings, BundleSettings, ProbeSettings};
+use famulus_runner::termination::{self, Report};
+use famulus_runner_harness::harden;
+
+use crate::Failed;
+
+/// What the program is for when it does not serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Probe,
+    Bundle,
+    Build,
+}
+
+const STEPS: [(&str, Step); 3] =
+    [("probe", Step::Probe), ("bundle", Step::Bundle), ("build", Step::Build)];
+
+impl Step {
+    /// Reads the arguments behind the program's name. `None`: it serves.
+    pub(crate) fn of(arguments: &[OsString]) -> Result<Option<Self>, String> {
+        match arguments {
+            [] => Ok(None),
+            [name] if STEPS.iter().any(|(known, _)| name == known) => {
+                Ok(STEPS.iter().find(|(known, _)| name == known).map(|(_, step)| *step))
+            }
+            _ => Err("it takes no argument, or one of probe, bundle, build; its settings are \
+                      variables FAMULUS_RUNNER_…"
+                .to_owned()),
+        }
+    }
+
+    /// Takes it, and writes its report.
+    pub(crate) async fn take(self) -> Result<ExitCode, Failed> {
+        match self {
+            Self::Probe => {
+                let settings = ProbeSettings::read(env::vars_os())?;
+                let probed = settle(&settings.targets).await;
+                // What was found is for the operator to judge.
+                report(&settings.termination, probed, ExitCode::SUCCESS)
+            }
+            Self::Bundle => {
+                let settings = BundleSettings::read(env::vars_os())?;
+                harden()?;
+                let bundled = bundle(&settings).await;
+                let code = match &bundled {
+                    Bundled::Done { .. } => ExitCode::SUCCESS,
+                    Bundled::Failed(_) => ExitCode::FAILURE,
+                };
+                report(&settings.termination, bundled, code)
+            }
+            Self::Build => {
+                let settings = BuildSettings::read(env::vars_os())?;
+                harden()?;
+                let built = build(&settings).await;
+                let code = match &built {
+                    Built::Done { .. } => ExitCode::SUCCESS,
+                    Built::Failed(_) => ExitCode::FAILURE,
+                };
+                report(&settings.termination, built, code)
+            }
+        }
+    }
+}
+
+fn report(path: &Path, report: impl Report, code: ExitCode) -> Result<ExitCode, Failed> {
+    // The log has it too, for who looks at the container.
+    if let Ok(mut line) = serde_json::to_vec(&report) {
+        line.push(b'\n');
+        let _gone = io::stderr().lock().write_all(&line);
+    }
+    let path = path.to_owned();
+    termination::write(&path, report).map_err(|source| Failed::Report { path, source })?;
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_told_by_the_only_argument() {
+        let step = |arguments: &[&str]| {
+            Step::of(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
+        };
+        assert_eq!(step(&[]), Ok(None));
+        assert_eq!(step(&["build"]), Ok(Some(Step::Build)));
+        assert!(step(&["--help"]).is_err());
+        assert!(step(&["build", "x"]).is_err());
+    }
+}

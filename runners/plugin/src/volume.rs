@@ -1,0 +1,256 @@
+//! The plugin's volume: a tree for each revision, and which of them serves.
+//!
+//! ```text
+//! VOLUME/revisions/HEX/         the tree of a revision, at this path from its first file on
+//! VOLUME/revisions/HEX.json     it was built; written last, beside and renamed
+//! VOLUME/active                 a link to the tree that serves
+//! VOLUME/cache/{uv,home}        what outlives revisions
+//! ```
+//!
+//! A tree without its record is one that was not finished. What a tool may write is the active tree
+//! alone, so that it reaches neither records nor other trees where the kernel has Landlock.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use famulus_protocol::revision::digest;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::beneath::Stamp;
+use crate::scratch::remove;
+
+/// The volume of one plugin.
+#[derive(Clone, Debug)]
+pub(crate) struct Volume {
+    root: PathBuf,
+}
+
+/// What is known of a tree that was built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<String>,
+    pub(crate) tools: Vec<String>,
+    #[serde(default)]
+    pub(crate) init_output: String,
+    /// What the bundle put there, as it was when the build had ended: digits, or a link's target.
+    pub(crate) bundled: BTreeMap<String, Bundled>,
+    /// What was carried over from the tree that served then, as it was there.
+    #[serde(default)]
+    pub(crate) carried: BTreeMap<String, Stamp>,
+}
+
+/// One path of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bundled {
+    File {
+        digits: String,
+        executable: bool,
+    },
+    Link {
+        target: String,
+    },
+    /// The init script took it away.
+    Gone,
+}
+
+impl Volume {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Makes the folder of trees.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.revisions())
+    }
+
+    fn revisions(&self) -> PathBuf {
+        self.root.join("revisions")
+    }
+
+    pub(crate) fn tree(&self, hex: &str) -> PathBuf {
+        self.revisions().join(hex)
+    }
+
+    fn record_file(&self, hex: &str) -> PathBuf {
+        self.revisions().join(format!("{hex}.json"))
+    }
+
+    /// The path that leads to whatever tree serves.
+    pub(crate) fn active_link(&self) -> PathBuf {
+        self.root.join("active")
+    }
+
+    /// The digits of the revision that serves.
+    pub(crate) fn active(&self) -> Option<String> {
+        let target = fs::read_link(self.active_link()).ok()?;
+        let hex = target.file_name()?.to_str()?.to_owned();
+        // A link that leads elsewhere is none of ours.
+        let ours = digest(&format!("sha256:{hex}")).is_ok()
+            && target == Path::new("revisions").join(&hex)
+            && self.tree(&hex).is_dir();
+        ours.then_some(hex)
+    }
+
+    /// Lets this tree serve, from one moment to the next.
+    pub(crate) fn activate(&self, hex: &str) -> io::Result<()> {
+        let beside = self.root.join("active.new");
+        remove(&beside)?;
+        symlink(Path::new("revisions").join(hex), &beside)?;
+        fs::rename(beside, self.active_link())
+    }
+
+    /// What is known of the tree; nothing when it was not built to its end.
+    pub(crate) fn record(&self, hex: &str) -> io::Result<Option<Record>> {
+        match fs::read(self.record_file(hex)) {
+            Ok(bytes) if self.tree(hex).is_dir() => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Ok(_without) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that the tree was built, or what became of it since.
+    pub(crate) fn note(&self, hex: &str, record: &Record) -> io::Result<()> {
+        let beside = self.revisions().join(format!("{hex}.json.new"));
+        fs::write(&beside, serde_json::to_vec(record)?)?;
+        File::open(&beside)?.sync_all()?;
+        fs::rename(beside, self.record_file(hex))
+    }
+
+    /// Removes the tree: first its record, so that what is half gone serves nobody.
+    pub(crate) fn forget(&self, hex: &str) -> io::Result<()> {
+        remove(&self.record_file(hex))?;
+        remove(&self.tree(hex))
+    }
+
+    /// Removes what builds that were cut off left. Only who holds the lock may.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        let active = self.active();
+        for name in self.names()? {
+            let unfinished = !name.ends_with(".json") && !self.record_file(&name).exists();
+            let is_lock = name.starts_with('.');
+            if name.ends_with(".json.new")
+                || (unfinished && !is_lock && active.as_deref() != Some(&name))
+            {
+                remove(&self.revisions().join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the trees that were built, but for the active one and the newest `others`.
+    pub(crate) fn thin(&self, others: usize) -> io::Result<()> {
+        let active = self.active();
+        let mut built = Vec::new();
+        for name in self.names()? {
+            let Some(hex) = name.strip_suffix(".json") else { continue };
+            if active.as_deref() != Some(hex) {
+                let noted = fs::metadata(self.record_file(hex))?.modified()?;
+                built.push((noted, hex.to_owned()));
+            }
+        }
+        built.sort();
+        built.reverse();
+        for (_, hex) in built.into_iter().skip(others) {
+            self.forget(&hex)?;
+        }
+        Ok(())
+    }
+
+    /// Lets one build at a time work on the volume, until the lock is dropped.
+    pub(crate) fn lock(&self) -> io::Result<File> {
+        let file = File::create(self.revisions().join(".lock"))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(file)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.revisions())? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    fn volume() -> (tempfile::TempDir, Volume) {
+        let base = tempfile::tempdir().unwrap();
+        let volume = Volume::new(base.path().to_owned());
+        volume.prepare().unwrap();
+        (base, volume)
+    }
+
+    fn build(volume: &Volume, hex: &str) {
+        fs::create_dir(volume.tree(hex)).unwrap();
+        let record = Record {
+            digest: format!("sha256:{hex}"),
+            commit: None,
+            tools: Vec::new(),
+            init_output: String::new(),
+            bundled: BTreeMap::new(),
+            carried: BTreeMap::new(),
+        };
+        volume.note(hex, &record).unwrap();
+    }
+
+    #[test]
+    fn a_tree_serves_from_one_moment_to_the_next() {
+        let (base, volume) = volume();
+        assert_eq!(volume.active(), None);
+        for digit in ['a', 'b'] {
+            build(&volume, &hex(digit));
+            volume.activate(&hex(digit)).unwrap();
+            assert_eq!(volume.active(), Some(hex(digit)));
+        }
+        fs::remove_file(volume.active_link()).unwrap();
+        symlink("/etc", volume.active_link()).unwrap();
+        assert_eq!(volume.active(), None, "a link that leads elsewhere is none");
+        fs::remove_dir_all(base.path().join("revisions").join(hex('a'))).unwrap();
+        assert_eq!(volume.record(&hex('a')).unwrap(), None);
+    }
+
+    #[test]
+    fn what_was_not_finished_and_what_is_old_goes() {
+        let (_base, volume) = volume();
+        let _lock = volume.lock().unwrap();
+        for digit in ['a', 'b', 'c'] {
+            build(&volume, &hex(digit));
+        }
+        fs::create_dir(volume.tree(&hex('d'))).unwrap();
+        volume.activate(&hex('a')).unwrap();
+        volume.sweep().unwrap();
+        assert!(!volume.tree(&hex('d')).exists());
+        volume.thin(1).unwrap();
+        let left = ['a', 'b', 'c'].map(|digit| volume.record(&hex(digit)).unwrap().is_some());
+        assert_eq!(left, [true, false, true]);
+    }
+
+    /// A volume outlives releases.
+    #[test]
+    fn a_record_of_an_older_release_is_read() {
+        let text = r#"{"digest":"sha256:x","tools":["t"],
+            "bundled":{"a":{"file":{"digits":"00","executable":true}},"l":{"link":{"target":"a"}},
+                "g":"gone"},
+            "carried":{"data":{"kind":"file","bytes":3,"changed":[1,2]}}}"#;
+        let record: Record = serde_json::from_str(text).unwrap();
+        assert_eq!(record.bundled.len(), 3);
+        assert_eq!(record.carried["data"].bytes, 3);
+    }
+}
