@@ -37,6 +37,11 @@ pub(super) async fn helm(shell: &mut Shell, place: &Place, args: &[String]) -> R
 
 /// Becomes the program, so that it has our terminal, gets our signals and says how it ended.
 fn become_it(place: &Place, program: &Path, args: &[String]) -> Result<()> {
+    Err(inside(place, program, args)?.exec()).context("cannot run nsenter")
+}
+
+/// A program in the cluster's network that does not run yet.
+pub(super) fn inside(place: &Place, program: &Path, args: &[String]) -> Result<Command> {
     packages::root()?;
     let namespaces = Namespaces::running(place)?;
     let mut command = Command::new("nsenter");
@@ -49,5 +54,5 @@ fn become_it(place: &Place, program: &Path, args: &[String]) -> Result<()> {
     for kind in ["CACHE", "CONFIG", "DATA"] {
         command.env(format!("HELM_{kind}_HOME"), place.at("helm").join(kind.to_lowercase()));
     }
-    Err(command.exec()).context("cannot run nsenter")
+    Ok(command)
 }

@@ -34,6 +34,7 @@ mod processes;
 mod residue;
 mod status;
 mod storage;
+pub(crate) mod suite;
 mod sysctls;
 mod tar;
 mod truth;
@@ -118,6 +119,14 @@ enum Task {
     },
     /// Start two clusters, check that they are what they claim to be, and remove them
     Test,
+    /// Install Famulus on a cluster and run the tests of a whole installation there
+    Suite {
+        /// The name of the cluster
+        #[arg(long, default_value = "suite")]
+        name: String,
+        #[command(flatten)]
+        suite: suite::Suite,
+    },
 }
 
 #[derive(Arguments)]
@@ -153,5 +162,6 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             storage::run(shell, &place, &Kubectl::inside(&place, kubectl)).await
         }
         Task::Test => truth::run(shell).await,
+        Task::Suite { name, suite } => suite::run(shell, &Place::new(&name)?, &suite).await,
     }
 }

@@ -119,6 +119,18 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     Ok(())
 }
 
+/// Builds images of this tree as tests want them: fast, and small enough. Returns their archives.
+pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let only = names.iter().map(|name| Image::parse(name)).collect::<Result<Vec<_>, _>>();
+    let only = only.map_err(anyhow::Error::msg)?;
+    let out = root().join("target/images/tests");
+    let (profile, fresh, twice, prove, contexts) = (Profile::Dev, false, false, false, false);
+    let args =
+        Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
+    run(shell, args).await?;
+    Ok(names.iter().map(|name| out.join(format!("{name}.tar"))).collect())
+}
+
 /// Builds all `images` and says what became of each.
 async fn pass(
     shell: &mut Shell,

@@ -1,0 +1,159 @@
+//! The installed release: its app over HTTP, its Plugins.
+
+use std::env;
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+
+use crate::kubectl::{self, LONG, kubectl, object, until};
+
+/// An assistant that can be talked to.
+pub(crate) struct Release {
+    pub(crate) name: String,
+    pub(crate) sandbox: String,
+    address: String,
+    token: String,
+    client: reqwest::Client,
+    /// The way there; it ends with this.
+    _forward: Child,
+}
+
+/// The release that the tests are run against.
+pub(crate) fn name() -> String {
+    env::var("FAMULUS_TEST_RELEASE").unwrap_or_else(|_| "famulus".to_owned())
+}
+
+impl Release {
+    /// Finds the way to the app.
+    pub(crate) async fn open() -> Self {
+        let name = name();
+        let deployment = kubectl::tried(&["-n", &name, "get", "deployment", &name]).await;
+        if let Err(complaint) = deployment {
+            panic!(
+                "these tests need an installed release `{name}`, as `cargo xtask test` makes it: \
+                 {complaint}"
+            );
+        }
+        let service = format!("service/{name}");
+        let mut forward = kubectl::command(&["-n", &name, "port-forward", &service, ":3000"]);
+        let mut forward = forward.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(LONG, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let port = line.rsplit_once("127.0.0.1:").unwrap().1.split(' ').next().unwrap();
+        let secret = object(&name, "secret", &format!("{name}-token")).await.unwrap();
+        let token = STANDARD.decode(secret["data"]["token"].as_str().unwrap()).unwrap();
+        Self {
+            sandbox: format!("{name}-sandbox"),
+            address: format!("http://127.0.0.1:{port}"),
+            token: String::from_utf8(token).unwrap(),
+            client: reqwest::Client::new(),
+            _forward: forward,
+            name,
+        }
+    }
+
+    /// One request with the owner's token: the status and the answer.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let request = self.client.request(method, format!("{}{path}", self.address));
+        let request = request.bearer_auth(&self.token).timeout(LONG);
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.json().await.unwrap_or_default())
+    }
+
+    /// Says something in the main conversation and returns the reply.
+    pub(crate) async fn chat(&self, message: &str) -> String {
+        let (status, answer) = self.ask(Method::POST, "/chat", Some(&json!({"message": message}))).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["response"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// Applies Plugins and fails with the complaint.
+    pub(crate) async fn apply(&self, manifest: &str) {
+        let applied = kubectl::apply(&self.sandbox, manifest).await;
+        applied.unwrap_or_else(|complaint| panic!("{complaint}"));
+    }
+
+    /// Waits for a condition of a Plugin: `Ready=True`, `Built=False`. Returns the Plugin.
+    pub(crate) async fn condition(&self, plugin: &str, wanted: &str) -> Value {
+        let (kind, status) = wanted.split_once('=').unwrap();
+        until(&format!("{plugin} is {wanted}"), LONG, async || {
+            let found = object(&self.sandbox, "plugin", plugin).await;
+            let found = found.ok_or("there is no such Plugin")?;
+            match self::condition(&found, kind) {
+                Some(one) if one["status"] == status && is_current(&found, one) => Ok(found),
+                Some(_) | None => Err(found["status"].to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Waits until something of a Plugin is as it should be.
+    pub(crate) async fn plugin(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        until(&format!("{name} {what}"), LONG, async || {
+            let found = object(&self.sandbox, "plugin", name).await;
+            let found = found.ok_or("there is no such Plugin")?;
+            if is(&found) { Ok(found) } else { Err(found["status"].to_string()) }
+        })
+        .await
+    }
+
+    /// Deletes Plugins, and waits until nothing of them is left.
+    pub(crate) async fn delete(&self, plugins: &[&str]) {
+        for plugin in plugins {
+            kubectl(&["-n", &self.sandbox, "delete", "plugin", plugin, "--ignore-not-found"]).await;
+        }
+        for plugin in plugins {
+            let selector = format!("famulus.dev/plugin={plugin}");
+            until(&format!("nothing of {plugin} is left"), LONG, async || {
+                for kind in ["pods", "jobs", "deployments", "secrets", "pvc", "serviceaccounts"] {
+                    let left = kubectl::objects(&self.sandbox, kind, &selector).await;
+                    if !left.is_empty() {
+                        return Err(format!("{} {kind}", left.len()));
+                    }
+                }
+                Ok(())
+            })
+            .await;
+        }
+    }
+}
+
+/// A condition of an object.
+pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
+}
+
+/// Whether it speaks of the spec as it is.
+fn is_current(object: &Value, condition: &Value) -> bool {
+    condition["observedGeneration"].as_i64() >= object["metadata"]["generation"].as_i64()
+}
+
+/// A plugin of one shell tool, written into its resource.
+pub(crate) fn inline(name: &str, tool: &str, script: &str, more: &str) -> String {
+    let manifest = json!({"name": name, "description": format!("Holds {tool}.")});
+    let of_tool =
+        json!({"name": tool, "description": "Runs.", "entrypoint": "run.sh", "parameters": {}});
+    let files = json!([
+        {"path": "manifest.json", "content": manifest.to_string()},
+        {"path": format!("{tool}/manifest.json"), "content": of_tool.to_string()},
+        {"path": format!("{tool}/run.sh"), "content": script},
+    ]);
+    format!(
+        "apiVersion: famulus.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  \
+         name: {name}\n  source: {{inline: {{files: {files}}}}}\n  permissions: {{tools: ['*']}}\n{more}"
+    )
+}
+
+/// For what must not happen within a moment.
+pub(crate) const MOMENT: Duration = Duration::from_secs(3);

@@ -1,0 +1,116 @@
+//! `cargo xtask cluster suite`: the tests of a whole installation, on a real cluster.
+//!
+//! ```text
+//! images of this tree ─► cluster ─► helm install ─► tests/cluster ─► cluster is removed
+//! ```
+//!
+//! With KUBECONFIG set they run against that cluster and the release that is installed there; what
+//! needs the node itself is then left out, and named.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::images;
+use crate::shell::{Shell, cargo, output_of};
+use crate::workspace::root;
+
+use super::place::Place;
+use super::variant::Variant;
+use super::{down, enter, internet, kubectl, load, network, storage, up};
+
+/// What the tests need of a cluster.
+const VARIANT: Variant = Variant {
+    network: network::Network::Cilium,
+    storage: storage::Storage::Standard,
+    internet: internet::Internet::Beside,
+};
+
+/// The images of a release, but for the runner that nobody asks for by default.
+const IMAGES: [&str; 5] = ["app", "operator", "runner-slim", "postgres", "resolver"];
+
+/// The release and its namespace.
+const RELEASE: &str = "famulus";
+
+#[derive(clap::Args)]
+pub(super) struct Suite {
+    /// Leave the cluster as it is when the tests have run, for a look at it
+    #[arg(long)]
+    keep: bool,
+    /// Only tests whose name contains this
+    filter: Option<String>,
+}
+
+/// Runs the tests of `cargo xtask test`.
+pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
+    run(shell, &Place::new("suite")?, &Suite { keep: false, filter: None }).await
+}
+
+pub(super) async fn run(shell: &mut Shell, place: &Place, suite: &Suite) -> Result<()> {
+    if std::env::var_os("KUBECONFIG").is_some() {
+        println!("KUBECONFIG is set: what needs the node and its internet is left out");
+        return shell.run(tests(suite)).await;
+    }
+    let archives = images::for_tests(shell, &IMAGES).await?;
+    up::run(shell, place, VARIANT).await?;
+    let outcome = on_the_node(shell, place, suite, &archives).await;
+    if outcome.is_err() {
+        say_what_is_there(place);
+    }
+    if !suite.keep {
+        down::run(shell, place).await?;
+    }
+    outcome
+}
+
+async fn on_the_node(
+    shell: &mut Shell,
+    place: &Place,
+    suite: &Suite,
+    archives: &[PathBuf],
+) -> Result<()> {
+    load::run(shell, place, archives).await?;
+    let helm = super::helm(shell).await?;
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut install = words("upgrade --install --create-namespace --wait --timeout 5m -n");
+    install.extend([RELEASE.to_owned(), RELEASE.to_owned()]);
+    let path = |path: &str| root().join(path).display().to_string();
+    install.extend([path("charts/famulus"), "-f".to_owned(), path("tests/cluster/values.yaml")]);
+    shell.run(enter::inside(place, &helm, &install)?).await?;
+
+    // The port of the app is forwarded to inside of the cluster's network.
+    let tests = tests(suite);
+    let args: Vec<String> =
+        tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
+    inside.current_dir(root());
+    inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
+    inside.env("FAMULUS_TEST_NODE", &place.folder);
+    shell.run(inside).await
+}
+
+fn tests(suite: &Suite) -> Command {
+    let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", "cluster", "--"]);
+    command.args(["--test-threads", "4"]);
+    command.args(&suite.filter);
+    command
+}
+
+/// What one would look at first.
+fn say_what_is_there(place: &Place) {
+    for what in ["pods", "plugins", "events"] {
+        let mut command = kubectl::Kubectl::of(place).command();
+        command.args(["get", what, "-A", "-o", "wide"]);
+        if let Ok(said) = output_of(&mut command) {
+            eprintln!("{}", String::from_utf8_lossy(&said));
+        }
+    }
+    for part in ["deployment/famulus", "deployment/famulus-operator"] {
+        let mut command = kubectl::Kubectl::of(place).command();
+        command.args(["-n", RELEASE, "logs", "--all-containers", "--tail=100", part]);
+        if let Ok(said) = output_of(&mut command) {
+            eprintln!("{part}:\n{}", String::from_utf8_lossy(&said));
+        }
+    }
+}
