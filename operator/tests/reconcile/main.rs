@@ -5,6 +5,7 @@ mod cluster;
 mod configuration;
 mod confinement;
 mod failures;
+mod leading;
 mod life;
 mod losses;
 mod revisions;
