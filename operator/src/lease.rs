@@ -134,7 +134,7 @@ impl Candidate {
     }
 
     fn written(&self, before: Option<&Lease>, by: Holder) -> Lease {
-        let now = Some(MicroTime(clock::now()));
+        let now = Some(MicroTime(clock::exactly()));
         let spec = before.and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let mine = spec.holder_identity.as_ref() == Some(&self.identity);
         let transitions = spec.lease_transitions.unwrap_or(0);

@@ -410,13 +410,9 @@ impl View<'_> {
         })
     }
 
-    /// A runner that takes calls has looked again, and found its network closed.
     fn network(&self) -> Option<NetworkIsolation> {
         let seen = self.plan.record.seen.as_ref()?;
-        let looked =
-            !self.pods.accept_open_network && self.world.runners().any(|pod| look::is_ready(pod));
         Some(match seen.network {
-            _ if looked => NetworkIsolation::Closed,
             Network::Closed => NetworkIsolation::Closed,
             Network::Open => NetworkIsolation::Open,
             Network::Unknown => NetworkIsolation::Unknown,

@@ -1,0 +1,78 @@
+//! Who of several operators works.
+
+use std::time::Duration;
+
+use famulus_operator::lease::Candidate;
+use hyper::Method;
+use serde_json::json;
+use tokio::time::{Instant, timeout};
+
+use crate::cluster::{Cluster, How};
+
+const SOON: Duration = Duration::from_secs(5);
+
+fn candidate(cluster: &Cluster, identity: &str) -> Candidate {
+    Candidate::new(cluster.client(), "system", "famulus-operator".into(), identity.into())
+}
+
+fn holder(cluster: &Cluster) -> serde_json::Value {
+    cluster.get("leases", "famulus-operator").expect("the lease exists")["spec"]["holderIdentity"]
+        .clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_works_and_the_other_waits_until_it_is_given_back() {
+    let cluster = Cluster::default();
+    let (one, two) = (candidate(&cluster, "one"), candidate(&cluster, "two"));
+    one.acquire().await;
+    assert_eq!(holder(&cluster), "one");
+    tokio::select! {
+        biased;
+        lost = one.hold() => panic!("{lost}"),
+        () = two.acquire() => panic!("both work"),
+        () = tokio::time::sleep(Duration::from_secs(120)) => {}
+    }
+    one.release().await;
+    let before = Instant::now();
+    two.acquire().await;
+    assert!(before.elapsed() < SOON, "{:?}", before.elapsed());
+    assert_eq!(holder(&cluster), "two");
+    assert_eq!(cluster.get("leases", "famulus-operator").unwrap()["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_one_held_is_taken_after_fifteen_seconds() {
+    let cluster = Cluster::default();
+    candidate(&cluster, "dead").acquire().await;
+    let before = Instant::now();
+    candidate(&cluster, "two").acquire().await;
+    let waited = before.elapsed();
+    assert!((15..20).contains(&waited.as_secs()), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_renew_gives_up_before_another_may_take_it() {
+    let cluster = Cluster::default();
+    let one = candidate(&cluster, "one");
+    one.acquire().await;
+    for _ in 0..10 {
+        cluster.fail(Method::GET, "leases", How::Silence);
+    }
+    let before = Instant::now();
+    let lost = timeout(Duration::from_secs(60), one.hold()).await.expect("it gives up");
+    assert!(lost.to_string().contains("the lease famulus-operator was lost"));
+    assert!(before.elapsed() < Duration::from_secs(15), "{:?}", before.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_failure_is_no_loss_and_a_taken_lease_is() {
+    let cluster = Cluster::default();
+    let one = candidate(&cluster, "one");
+    one.acquire().await;
+    cluster.fail(Method::PUT, "leases", How::Status(500, "InternalError"));
+    assert!(timeout(Duration::from_secs(30), one.hold()).await.is_err(), "it holds on");
+    cluster.change("leases", "famulus-operator", |lease| {
+        lease["spec"]["holderIdentity"] = json!("another");
+    });
+    assert!(timeout(Duration::from_secs(5), one.hold()).await.is_ok());
+}
