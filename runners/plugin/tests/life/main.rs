@@ -10,6 +10,8 @@
     reason = "a test ends where it fails, and shows what the runner said"
 )]
 
+mod daemon;
+mod git;
 mod house;
 mod sources;
 #[path = "../calls/support.rs"]
