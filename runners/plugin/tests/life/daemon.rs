@@ -61,12 +61,13 @@ impl Daemon {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn source(&self, name: &str, reference: &str) -> Value {
-        json!({"git": {"url": self.url(name), "ref": reference}})
+    /// The folder of a repository.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
-    pub(crate) fn base(&self) -> &Path {
-        self.folder.path()
+    pub(crate) fn source(&self, name: &str, reference: &str) -> Value {
+        json!({"git": {"url": self.url(name), "ref": reference}})
     }
 
     /// A new, empty repository.

@@ -11,7 +11,9 @@
 )]
 
 mod daemon;
+mod examples;
 mod git;
+mod hostile;
 mod house;
 mod sources;
 #[path = "../calls/support.rs"]
