@@ -171,7 +171,7 @@ impl Cluster {
                 Ok(Sent::Not(problem.detail))
             }
             // What it was given, or what was seen of it here, is a moment behind.
-            Kind::Stale | Kind::Unauthorized => Ok(Sent::Not(problem.detail)),
+            Kind::Stale | Kind::NotReady | Kind::Unauthorized => Ok(Sent::Not(problem.detail)),
             Kind::Busy | Kind::Unacknowledged => Err(unreachable(&known.name, problem.detail)),
             Kind::Acknowledged => Err(SandboxError::Lost {
                 plugin: known.name.clone(),
@@ -186,6 +186,8 @@ impl Cluster {
             | Kind::NoCall
             | Kind::NoFile
             | Kind::NotEnded
+            | Kind::Config
+            | Kind::State
             | Kind::Internal => Err(SandboxError::Refused(problem.to_string())),
         }
     }

@@ -20,24 +20,33 @@ pub struct MemoryWatch {
     /// The line of the statistics that names idle page cache.
     idle: String,
     limit: u64,
+    /// Where the kernel counts whom it killed for the lack of memory.
+    events: PathBuf,
 }
 
 impl MemoryWatch {
     /// Finds the limit beneath `/sys/fs/cgroup` or what stands for it. `None`: there is no limit.
     pub fn find(cgroups: &Path) -> Option<Self> {
-        let of = |folder: PathBuf, limit: &str, usage: &str, idle: &str| {
+        let of = |folder: PathBuf, [limit, usage, idle, events]: [&str; 4]| {
             let limit = number(&folder.join(limit))?;
             let watch = Self {
                 usage: folder.join(usage),
                 statistics: folder.join("memory.stat"),
                 idle: idle.to_owned(),
                 limit,
+                events: folder.join(events),
             };
             (limit < NO_LIMIT).then_some(watch)
         };
-        of(cgroups.to_owned(), "memory.max", "memory.current", "inactive_file").or_else(|| {
-            let folder = cgroups.join("memory");
-            of(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        let unified = ["memory.max", "memory.current", "inactive_file", "memory.events"];
+        of(cgroups.to_owned(), unified).or_else(|| {
+            let separate = [
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+                "memory.oom_control",
+            ];
+            of(cgroups.join("memory"), separate)
         })
     }
 
@@ -47,6 +56,13 @@ impl MemoryWatch {
         let used = usage.saturating_sub(self.idle_cache());
         let percent = used.saturating_mul(100) / self.limit.max(1);
         percent >= 95 || (percent >= 90 && own >= self.limit / 4)
+    }
+
+    /// How many processes the kernel killed here for the lack of memory.
+    pub(super) fn killed(&self) -> u64 {
+        let events = fs::read_to_string(&self.events).unwrap_or_default();
+        let count = |line: &str| line.strip_prefix("oom_kill ")?.trim().parse().ok();
+        events.lines().find_map(count).unwrap_or(0)
     }
 
     /// In bytes.
@@ -90,6 +106,16 @@ mod tests {
         check("1000\n", 100, false);
         check("1050\n", 0, true);
         check("nonsense", 900, false);
+    }
+
+    #[test]
+    fn who_was_killed_by_the_kernel_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "memory.max", "1000\n");
+        let watch = MemoryWatch::find(folder.path()).unwrap();
+        assert_eq!(watch.killed(), 0);
+        write(folder.path(), "memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 1\n");
+        assert_eq!(watch.killed(), 2);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::capture::{Head, Tail, lossy};
 use super::descriptors::close_on_exec;
 use super::launch::{NOT_STARTED, Said};
 use super::processes::{descendants, end_all, reap, signal};
-use super::{Captured, End, Frame, Job, LAUNCH, OutputLimits, Report};
+use super::{Captured, End, Frame, Job, LAUNCH, MemoryWatch, OutputLimits, Report};
 
 /// How often the processes of the tool are counted.
 const COUNT: Duration = Duration::from_millis(100);
@@ -33,6 +33,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Events on their way to the main thread. When it is full, pieces of standard error are left out,
 /// and every other sender waits.
 const EVENTS: usize = 64;
+
+/// The signal by which the kernel ends who took the last memory.
+const KILL: i32 = libc::SIGKILL;
 
 /// The longest line that `launch` writes.
 const LONGEST_LINE: u64 = 16 * 1024;
@@ -99,6 +102,8 @@ struct Watch<'a> {
     own: Pid,
     tool: Pid,
     begun: Instant,
+    /// Whom the kernel had killed for the lack of memory before.
+    killed_before: u64,
     events: Receiver<Event>,
     ready: bool,
     status: Option<ExitStatus>,
@@ -145,6 +150,7 @@ impl<'a> Watch<'a> {
             own,
             tool,
             begun,
+            killed_before: job.memory.as_ref().map_or(0, MemoryWatch::killed),
             events,
             ready: false,
             status: None,
@@ -285,7 +291,10 @@ impl<'a> Watch<'a> {
         {
             return End::NotStarted(why);
         }
+        let killed = self.job.memory.as_ref().map_or(0, MemoryWatch::killed);
         match (status.code(), status.signal()) {
+            // The kernel was faster than the count.
+            (_, Some(KILL)) if killed > self.killed_before => End::Memory,
             (Some(code), _) => End::Exited(code),
             (None, Some(signal)) => End::Signalled(signal),
             (None, None) => End::NotStarted("it ended in an unknown way".to_owned()),

@@ -167,3 +167,13 @@ async fn the_self_test_proves_the_sandbox_and_names_what_is_broken() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("which tools can reach; put it elsewhere"), "{said}");
 }
+
+#[tokio::test]
+async fn a_runner_without_a_mount_does_not_wait_for_one() {
+    let bench = Bench::new();
+    bench.tool("t", json!({}), "#!/bin/sh\necho 1\n");
+    let runner = bench.start();
+    let body = json!({"tool": "t", "parameters": {}});
+    let response = runner.call_with((crate::support::BEARER, 7), "c1", body).await;
+    assert_eq!(response.status(), StatusCode::OK);
+}

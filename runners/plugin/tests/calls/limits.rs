@@ -160,3 +160,24 @@ async fn a_call_ends_before_the_container_is_out_of_memory() {
     assert!(failure.message.contains("memory limit"), "{failure:?}");
     assert!(run.millis < 30_000);
 }
+
+#[tokio::test]
+async fn a_tool_that_the_kernel_ended_for_the_lack_of_memory_is_told_so() {
+    let bench = Bench::new();
+    bench.write("cgroups/memory.max", "100000000\n");
+    bench.write("cgroups/memory.current", "10000000\n");
+    bench.write("cgroups/memory.stat", "inactive_file 0\n");
+    bench.write("cgroups/memory.events", "oom 0\noom_kill 0\n");
+    let killed = "#!/bin/sh\ntouch STATE/begun\nwhile [ ! -e STATE/counted ]; do sleep 0.02; done\n\
+                  kill -9 $$\n";
+    bench.tool("killed", json!({}), killed);
+    let runner = bench.start();
+    let call = runner.run("c1", "killed", json!({}));
+    let count = async {
+        until("the tool runs", || bench.path("state/begun").exists()).await;
+        bench.write("cgroups/memory.events", "oom 1\noom_kill 1\n");
+        bench.write("state/counted", "");
+    };
+    let (run, ()) = tokio::join!(call, count);
+    assert_eq!(failure_of(&run).reason, Reason::Memory);
+}

@@ -153,6 +153,7 @@ impl House {
             ("PYTHON", path("python")),
             ("CGROUPS", path("cgroups")),
             ("PATH", tools_path()),
+            ("READABLE", uv().to_str().unwrap().to_owned()),
             ("OWN_USER", Bench::has_own_user().to_string()),
             ("PROBE_CONTROL", self.app.to_string()),
             ("PROBE_DENIED", NOBODY.to_owned()),
@@ -261,9 +262,19 @@ impl House {
     }
 }
 
-/// Where tools find programs: as in the image, and what the test was told to add.
+/// Where tools find programs, `uv` before the system's.
 fn tools_path() -> String {
-    "/usr/local/bin:/usr/bin:/bin".to_owned()
+    format!("{}:/usr/local/bin:/usr/bin:/bin", uv().display())
+}
+
+/// The folder of `uv`, as the images have it: named by the variable, or on the path.
+fn uv() -> PathBuf {
+    let named = std::env::var_os("FAMULUS_TEST_UV").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = named.into_iter().chain(std::env::split_paths(&path));
+    places.find(|place| place.join("uv").is_file()).unwrap_or_else(|| {
+        panic!("uv is not on the path; install it, or set FAMULUS_TEST_UV to its folder")
+    })
 }
 
 pub(crate) fn inline(files: &[(&str, &str)]) -> Value {

@@ -10,6 +10,10 @@
     reason = "a test ends where it fails, and shows what the runner said"
 )]
 
+mod daemon;
+mod examples;
+mod git;
+mod hostile;
 mod house;
 mod sources;
 #[path = "../calls/support.rs"]

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::house::{House, MANIFEST, inline, tool};
 use crate::support::{BEARER, Runner, json_of, lines_of, result_of, text_of, until};
 
-async fn ready(runner: &Runner) {
+pub(crate) async fn ready(runner: &Runner) {
     for _ in 0..400 {
         if runner.send_as(None, Method::GET, paths::ALIVE).await == StatusCode::OK {
             return;
@@ -19,11 +19,11 @@ async fn ready(runner: &Runner) {
     panic!("the runner does not become ready");
 }
 
-async fn health(runner: &Runner) -> Health {
+pub(crate) async fn health(runner: &Runner) -> Health {
     runner.send(Method::GET, paths::HEALTH, None).await.json().await.unwrap()
 }
 
-async fn serves(runner: &Runner, revision: &str) {
+pub(crate) async fn serves(runner: &Runner, revision: &str) {
     for _ in 0..400 {
         if health(runner).await.revision.as_deref() == Some(revision) {
             return;

@@ -1,0 +1,2 @@
+#!/bin/sh
+sort ../throws.txt | uniq -c | sed 's/^ *//'
