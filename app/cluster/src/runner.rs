@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use famulus_crds::labels::{self, Part};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
@@ -12,13 +13,6 @@ use crate::circuit::Circuit;
 
 /// Where runners listen.
 const PORT: u16 = 8090;
-
-/// The label whose value is the stem of the Pod's Plugin.
-const PLUGIN_LABEL: &str = "famulus.dev/plugin";
-
-/// The label that says what a Pod is for, and its value on one that takes calls.
-pub(crate) const PART_LABEL: &str = "famulus.dev/part";
-const RUNNER: &str = "runner";
 
 /// A Pod of the sandbox: a runner, or one that builds or probes.
 #[derive(Debug)]
@@ -34,12 +28,13 @@ impl Seen {
     /// Nothing, for a Pod that belongs to no plugin.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
         let metadata = &pod.metadata;
-        let labels = metadata.labels.as_ref()?;
+        let given = metadata.labels.as_ref()?;
+        let part = given.get(labels::PART).map(String::as_str);
         Some(Self {
             uid: metadata.uid.clone()?,
-            stem: labels.get(PLUGIN_LABEL)?.clone(),
+            stem: given.get(labels::PLUGIN)?.clone(),
             facts: Facts::of(pod),
-            runner: Runner::of(pod).filter(|_| labels.get(PART_LABEL).is_some_and(|p| p == RUNNER)),
+            runner: Runner::of(pod).filter(|_| part == Some(Part::Runner.name())),
         })
     }
 }
@@ -76,7 +71,7 @@ impl Runner {
         Some(Self {
             uid: metadata.uid.clone()?,
             pod: metadata.name.clone()?,
-            stem: metadata.labels.as_ref()?.get(PLUGIN_LABEL)?.clone(),
+            stem: metadata.labels.as_ref()?.get(labels::PLUGIN)?.clone(),
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             facts: Mutex::new(Facts::of(pod)),
             circuit: Mutex::default(),
@@ -181,7 +176,7 @@ mod tests {
     use super::*;
 
     fn pod(metadata: Value, status: Value) -> Pod {
-        let mut all = json!({"name": "w-runner-1", "uid": "p", "labels": {PLUGIN_LABEL: "w"},
+        let mut all = json!({"name": "w-runner-1", "uid": "p", "labels": {labels::PLUGIN: "w"},
             "creationTimestamp": "2026-11-21T10:00:00Z"});
         for (key, value) in metadata.as_object().unwrap() {
             all[key] = value.clone();

@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use famulus_crds::labels;
 use famulus_crds::plugin::Plugin;
 use famulus_lifecycle::{OnExit, Tasks};
 use futures::StreamExt;
@@ -17,7 +18,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::plugin::Known;
-use crate::runner::{PART_LABEL, Seen};
+use crate::runner::Seen;
 use crate::table::Table;
 
 /// What the watch of one kind does with what it sees.
@@ -43,7 +44,7 @@ pub(crate) fn spawn(client: &Client, namespace: &str, table: &Arc<Table>, tasks:
     };
     let all = watcher::Config::default();
     start("cluster.plugins", client, namespace, (all.clone(), plugins), table, tasks);
-    start("cluster.pods", client, namespace, (all.labels(PART_LABEL), pods), table, tasks);
+    start("cluster.pods", client, namespace, (all.labels(labels::PART), pods), table, tasks);
 }
 
 fn start<K, Row>(

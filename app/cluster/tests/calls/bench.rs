@@ -176,7 +176,7 @@ fn connect(
 pub(crate) fn plugin(name: &str, spec: Value) -> Value {
     let mut all = json!({
         "name": name,
-        "source": {"inline": {"files": []}},
+        "source": {"inline": {"files": [{"path": "manifest.json", "content": "{}"}]}},
         "permissions": {"tools": ["*"]},
         "runner": {"replicas": 0, "max": 1, "idleSeconds": 300},
     });

@@ -14,6 +14,9 @@ mod bench;
 mod callbacks;
 mod cluster;
 mod lost;
+#[cfg(feature = "node")]
+mod node;
+mod odd;
 mod ports;
 mod runner;
 mod scale;

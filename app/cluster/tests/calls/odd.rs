@@ -1,0 +1,144 @@
+//! Runners that are behind, ahead, or not what they should be, played word by word.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use famulus_core::sandbox::SandboxError;
+use famulus_lifecycle::{OnExit, Tasks};
+use famulus_protocol::{Kind, Problem, RENDERED_HEADER};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::bench::{Bench, only, text_of};
+use crate::runner::address;
+
+/// What a runner answers, one a request, and what it was asked.
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<(StatusCode, String)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    async fn play(
+        address: IpAddr,
+        answers: impl IntoIterator<Item = (StatusCode, String)>,
+    ) -> Self {
+        let script = Self::default();
+        script.answers.lock().unwrap().extend(answers);
+        let listener = TcpListener::bind((address, 8090)).await.unwrap();
+        let router = Router::new().fallback(answer).with_state(script.clone());
+        Tasks::new().spawn("script", OnExit::Log, async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        script
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn answer(State(script): State<Script>, request: Request) -> Response {
+    let rendered = request.headers()[RENDERED_HEADER].to_str().unwrap();
+    let asked = format!("{} {} {rendered}", request.method(), request.uri().path());
+    script.asked.lock().unwrap().push(asked);
+    let (status, body) = script.answers.lock().unwrap().pop_front().unwrap();
+    (status, body).into_response()
+}
+
+fn refusal(kind: Kind) -> (StatusCode, String) {
+    let status = StatusCode::from_u16(kind.status()).unwrap();
+    (status, serde_json::to_string(&Problem::new(kind, "detail", "remedy")).unwrap())
+}
+
+fn result() -> Value {
+    let run = json!({"outcome": "text", "output": "done", "files": [], "notes": [], "millis": 1});
+    json!({"call": "c1", "tool": "echo", "each": false, "runs": [run]})
+}
+
+fn lines() -> (StatusCode, String) {
+    let mut last = result();
+    last["event"] = json!("result");
+    // What a newer runner says more is passed over.
+    last["newer"] = json!(true);
+    (StatusCode::OK, format!("{}\n{last}\n", json!({"event": "alive"})))
+}
+
+#[tokio::test]
+async fn a_runner_that_is_stale_is_asked_again_and_told_what_is_needed() {
+    let bench = Bench::new().await;
+    let address = address();
+    let answers = [refusal(Kind::Stale), refusal(Kind::Stale), lines()];
+    let script = Script::play(address, answers).await;
+    bench.pod("one", address, true);
+    assert_eq!(bench.text("c1", "echo").await, "done");
+    assert_eq!(script.asked(), ["POST /v1/calls/c1 1"; 3]);
+}
+
+#[tokio::test]
+async fn a_runner_of_another_release_is_named_with_the_remedy() {
+    let bench = Bench::new().await;
+    let address = address();
+    let health = json!({"versions": [7], "plugin": "test", "tools": [], "complaints": [], "running": 0,
+        "queued": 0, "kept": 0, "draining": false, "isolation": null});
+    let answers = [refusal(Kind::NoRoute), (StatusCode::OK, health.to_string())];
+    let _script = Script::play(address, answers).await;
+    bench.pod("one", address, true);
+    let error = bench.run("c1", "echo", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the runner of `test` speaks versions [7] of the protocol and the app [1]; install app, \
+         operator and runner image of one release"
+    );
+}
+
+#[tokio::test]
+async fn what_no_runner_says_is_not_believed() {
+    let bench = Bench::new().await;
+    // None of these is a result. What became of the call is asked; it is not sent again.
+    for odd in [
+        (StatusCode::OK, "<html>\n".to_owned()),
+        (StatusCode::OK, "{\"event\":\"result\"}\n".to_owned()),
+        (StatusCode::OK, String::new()),
+        (StatusCode::BAD_GATEWAY, "<html>".to_owned()),
+    ] {
+        let address = address();
+        let ended = json!({"state": "ended", "result": result()}).to_string();
+        let script = Script::play(address, [odd, (StatusCode::OK, ended)]).await;
+        bench.pod("one", address, true);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let run = only(bench.run("c1", "echo", json!({})).await);
+        assert_eq!(text_of(&run), "done");
+        assert_eq!(script.asked(), ["POST /v1/calls/c1 1", "GET /v1/calls/c1 1"]);
+        bench.api.delete("pods", "one");
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_told_apart() {
+    type Holds = fn(&SandboxError) -> bool;
+    let bench = Bench::new().await;
+    let address = address();
+    let kinds: [(Kind, Holds); 6] = [
+        (Kind::Busy, |error| matches!(error, SandboxError::Unreachable { .. })),
+        (Kind::Unacknowledged, |error| matches!(error, SandboxError::Unreachable { .. })),
+        (Kind::Acknowledged, |error| matches!(error, SandboxError::Lost { .. })),
+        (Kind::NoTool, |error| matches!(error, SandboxError::Refused(_))),
+        (Kind::Manifest, |error| matches!(error, SandboxError::Refused(_))),
+        (Kind::Internal, |error| matches!(error, SandboxError::Refused(_))),
+    ];
+    let script = Script::play(address, kinds.iter().map(|(kind, _)| refusal(*kind))).await;
+    bench.pod("one", address, true);
+    for (kind, holds) in kinds {
+        let error = bench.run("c1", "echo", json!({})).await.unwrap_err();
+        assert!(holds(&error), "{kind:?}: {error:?}");
+    }
+    assert_eq!(script.asked().len(), 6);
+}
