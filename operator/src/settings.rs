@@ -155,7 +155,7 @@ impl Settings {
                     default_build_resources,
                     "JSON with requests and limits",
                 )?,
-                uids: given.range("UID_RANGE", 200_000..=265_535)?,
+                uids: given.range("UID_RANGE", 20_000..=65_533)?,
                 pull_secrets: given.list("PULL_SECRETS", &[])?,
                 node_selector: given.json("NODE_SELECTOR", BTreeMap::new, "JSON with labels")?,
                 tolerations: given.json("TOLERATIONS", Vec::new, "JSON with tolerations")?,
@@ -163,9 +163,23 @@ impl Settings {
             },
         };
         given.nothing_left()?;
-        Ok(settings)
+        settings.mappable()
+    }
+
+    /// A Pod's user namespace maps 65,536 ids. Above them it does not start.
+    fn mappable(self) -> Result<Self, SettingsError> {
+        let last = *self.pods.uids.end();
+        if last > LAST_MAPPED && self.pods.user_namespaces != UserNamespaces::Off {
+            let value = format!("{}-{last}", self.pods.uids.start());
+            let wanted = "ids up to 65535, since a user namespace has no others";
+            return Err(SettingsError::Wrong { name: "UID_RANGE", value, wanted });
+        }
+        Ok(self)
     }
 }
+
+/// The greatest id in a Pod's user namespace.
+const LAST_MAPPED: i64 = 65_535;
 
 const TEXT: &str = "a name";
 const BOOL: &str = "true or false";
@@ -280,7 +294,7 @@ impl Given {
             let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
             (first > 0 && first <= last && last < 1 << 31).then_some(first..=last)
         });
-        ends.ok_or(SettingsError::Wrong { name, value, wanted: "two user ids, as 200000-265535" })
+        ends.ok_or(SettingsError::Wrong { name, value, wanted: "two user ids, as 20000-65533" })
     }
 
     fn api_address(&mut self) -> Result<SocketAddr, SettingsError> {
@@ -334,7 +348,7 @@ mod tests {
         assert_eq!(settings.pods.callback.to_string(), "10.96.3.4:3002");
         let denied = settings.pods.denied.map(|address| address.to_string());
         assert_eq!(denied, ["10.96.0.1:443", "10.96.3.4:3003"]);
-        assert_eq!(settings.pods.uids, 200_000..=265_535);
+        assert_eq!(settings.pods.uids, 20_000..=65_533);
         assert_eq!(settings.pods.user_namespaces, UserNamespaces::Preferred);
         assert_eq!(settings.pods.storage_class, None);
         assert!(!settings.pods.accept_open_network);
@@ -358,7 +372,13 @@ mod tests {
         check(
             "UID_RANGE",
             "0-5",
-            "FAMULUS_OPERATOR_UID_RANGE is `0-5`; write two user ids, as 200000-265535",
+            "FAMULUS_OPERATOR_UID_RANGE is `0-5`; write two user ids, as 20000-65533",
+        );
+        check(
+            "UID_RANGE",
+            "200000-265535",
+            "FAMULUS_OPERATOR_UID_RANGE is `200000-265535`; write ids up to 65535, since a user \
+             namespace has no others",
         );
         check(
             "RESOLVER",

@@ -38,6 +38,10 @@ pub async fn apply(
     if let (None, Some(state)) = (&world.claim, &state) {
         writer.write(state).await?;
     }
+    // The record names an order until it is gone.
+    for order in plan.obsolete.iter().chain(&plan.delivered) {
+        writer.delete_order(order).await?;
+    }
     // Nobody else may have written a record meanwhile.
     mounted.metadata.resource_version =
         world.mounted.as_ref().and_then(|live| live.metadata.resource_version.clone());
@@ -46,10 +50,6 @@ pub async fn apply(
     writer.settle_runner(world, &runner).await?;
     for job in &plan.obsolete {
         writer.delete::<Job>(job).await?;
-        writer.delete_order(job).await?;
-    }
-    for job in &plan.delivered {
-        writer.delete_order(job).await?;
     }
     if let Some((order, job)) = build
         && !plan.obsolete.contains(&job.name_any())

@@ -111,6 +111,9 @@ pub enum Trouble {
 
 /// What keeps this Pod from its work, if it is waited for already.
 pub fn start(pod: &Pod, now: Timestamp) -> Option<Trouble> {
+    if is_ready(pod) {
+        return None;
+    }
     let scheduled = condition(pod, "PodScheduled");
     if let Some(scheduled) = scheduled
         && scheduled.status == "False"

@@ -14,7 +14,7 @@ use famulus_crds::BuildKey;
 use famulus_crds::labels::Part;
 use famulus_crds::names::{Child, child};
 use famulus_crds::plugin::{Reason, State};
-use famulus_protocol::revision::{BuildFile, BuildSource};
+use famulus_protocol::revision::{BuildFile, BuildSource, Network};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -92,7 +92,7 @@ pub fn plan(
     if record.seen.is_none() && without_namespace.contains(&shape) {
         record.fallen_back = Some(shape.clone());
     }
-    see(&mut record, valid, world);
+    see(&mut record, valid, world, pods);
     let namespace = confine::decide(pods, &shape, &record);
 
     let mut plan = Plan {
@@ -114,6 +114,7 @@ pub fn plan(
     plan.watch_runners(valid, world);
     plan.user_namespace = confine::decide(pods, &plan.shape, &plan.record);
     plan.count(valid, world, &before);
+    plan.order_away(valid, &before);
     plan
 }
 
@@ -168,7 +169,6 @@ impl Plan {
         let key = order.key.as_str().to_owned();
         if let Some(failure) = self.record.failed.clone().filter(|it| it.job == uid) {
             // It is known already. It stays to be looked at, and makes way for the next try.
-            self.delivered.push(job.name_any());
             if is_final(&failure.reason) || world.now < failure.again_at() {
                 self.build = Build::Failed(failure);
             } else {
@@ -267,6 +267,26 @@ impl Plan {
         }
     }
 
+    /// An order lives as long as its build; also when the operator dies right after writing it.
+    fn order_away(&mut self, valid: &Valid, before: &Record) {
+        if let Some(order) = &self.order {
+            self.record.ordered = Some(name_of(valid, order.key));
+        }
+        let going = matches!(self.build, Build::Going(_));
+        let is_over =
+            |name: &String| !going || self.delivered.contains(name) || self.obsolete.contains(name);
+        if self.order.is_none() && self.record.ordered.as_ref().is_some_and(is_over) {
+            self.record.ordered = None;
+        }
+        if let Some(old) =
+            before.ordered.as_ref().filter(|it| Some(*it) != self.record.ordered.as_ref())
+            && !self.delivered.contains(old)
+            && !self.obsolete.contains(old)
+        {
+            self.delivered.push(old.clone());
+        }
+    }
+
     /// How many runners there should be, and the number of what they are given.
     fn count(&mut self, valid: &Valid, world: &World, before: &Record) {
         let bare = self.record.seen.as_ref().is_some_and(|seen| !seen.user_namespace);
@@ -349,7 +369,7 @@ fn place(volume: Volume, world: &World) -> Option<String> {
 }
 
 /// Takes in what the newest probe found.
-fn see(record: &mut Record, valid: &Valid, world: &World) {
+fn see(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
     let found = world.pods.iter().filter_map(|pod| {
         let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
         Some((pod.creation_timestamp(), class, look::probed(pod)?))
@@ -364,5 +384,13 @@ fn see(record: &mut Record, valid: &Valid, world: &World) {
     } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
         // Of a Pod of another class nothing follows for this one.
         record.seen = None;
+    }
+    // A runner looks for itself, and takes calls only in a closed network.
+    let looked = !pods.accept_open_network && world.runners().any(|pod| look::is_ready(pod));
+    if let Some(seen) =
+        record.seen.as_mut().filter(|seen| looked && seen.network != Network::Closed)
+    {
+        seen.network = Network::Closed;
+        "its runner found it closed".clone_into(&mut seen.detail);
     }
 }

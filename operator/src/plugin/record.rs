@@ -37,6 +37,9 @@ pub struct Record {
     pub serving: Option<Revision>,
     /// The volume that it lies on: the UID of the claim, or [`SCRATCH`].
     pub volume: String,
+    /// The Secret with an order of a build, from before it is written until it is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<String>,
     /// The build that failed last, unless one succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failure>,

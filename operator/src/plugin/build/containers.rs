@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::amount;
 use super::From;
+use super::mounted::PASSWD;
 
 /// Looks at the network, first of all.
 pub const PROBE: &str = "probe";
@@ -49,7 +50,7 @@ pub(super) fn build(from: From<'_>) -> Container {
         ("state", "/state", Writable),
         ("plugins", "/plugins", Writable),
     ];
-    container(from, BUILD, &from.pods.build_resources, &mounts)
+    with_passwd(container(from, BUILD, &from.pods.build_resources, &mounts), "config")
 }
 
 pub(super) fn runner(from: From<'_>) -> Container {
@@ -64,7 +65,7 @@ pub(super) fn runner(from: From<'_>) -> Container {
         port: IntOrString::Int(PORT),
         ..HTTPGetAction::default()
     };
-    Container {
+    let container = Container {
         ports: Some(vec![ContainerPort {
             name: Some("calls".to_owned()),
             container_port: PORT,
@@ -79,7 +80,20 @@ pub(super) fn runner(from: From<'_>) -> Container {
             ..Probe::default()
         }),
         ..container(from, RUNNER, &from.valid.resources, &mounts)
-    }
+    };
+    with_passwd(container, "mounted")
+}
+
+/// One file over that of the image. It is never refreshed, and never changes.
+fn with_passwd(mut container: Container, volume: &str) -> Container {
+    container.volume_mounts.get_or_insert_default().push(VolumeMount {
+        name: volume.to_owned(),
+        mount_path: "/etc/passwd".to_owned(),
+        sub_path: Some(PASSWD.to_owned()),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    });
+    container
 }
 
 #[derive(Clone, Copy)]

@@ -17,6 +17,7 @@ pub(super) const CONFIG: &str = "config.json";
 pub(super) const BEARER: &str = "bearer";
 pub(super) const WANTED: &str = "wanted.json";
 pub(super) const ORDER: &str = "build.json";
+pub(super) const PASSWD: &str = "passwd";
 
 pub(super) fn write(from: From<'_>) -> Secret {
     let plan = from.plan;
@@ -26,6 +27,7 @@ pub(super) fn write(from: From<'_>) -> Secret {
         (CONFIG.to_owned(), ByteString(config(plan))),
         (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
         (WANTED.to_owned(), ByteString(wanted(from.valid, plan))),
+        (PASSWD.to_owned(), ByteString(passwd(from.user))),
     ]);
     if let (Volume::Scratch, Some(serving)) = (plan.volume, &plan.record.serving) {
         // A Pod without a volume fetches its revision itself.
@@ -41,6 +43,16 @@ pub(super) fn content(_: &Valid, plan: &Plan) -> String {
     bytes.push(0);
     bytes.extend_from_slice(revision.unwrap_or_default().as_bytes());
     digest(&bytes)
+}
+
+/// So that the plugin's user has a name and a home, as many programs expect.
+fn passwd(user: i64) -> Vec<u8> {
+    format!(
+        "root:x:0:0::/root:/usr/sbin/nologin\n\
+         plugin:x:{user}:{user}::/state/cache/home:/bin/sh\n\
+         nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+    )
+    .into_bytes()
 }
 
 fn config(plan: &Plan) -> Vec<u8> {

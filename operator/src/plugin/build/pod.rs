@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::From;
-use super::mounted::{BEARER, CONFIG, ORDER, WANTED};
+use super::mounted::{BEARER, CONFIG, ORDER, PASSWD, WANTED};
 use crate::plugin::plan;
 
 /// Which egress class the policies give a Pod.
@@ -163,12 +163,12 @@ fn empty(name: &str, size: &str, medium: Option<&str>) -> Volume {
 
 /// What the runner mounts.
 pub(super) fn mounted(from: From<'_>) -> Volume {
-    secret("mounted", child(&from.valid.object, Child::Mounted), &[CONFIG, BEARER, WANTED])
+    secret("mounted", child(&from.valid.object, Child::Mounted), &[CONFIG, BEARER, WANTED, PASSWD])
 }
 
 /// The configuration alone: the build runs code of the plugin, and is given no bearer.
 pub(super) fn config(from: From<'_>) -> Volume {
-    secret("config", child(&from.valid.object, Child::Mounted), &[CONFIG])
+    secret("config", child(&from.valid.object, Child::Mounted), &[CONFIG, PASSWD])
 }
 
 /// The order of a bundling container, in the Secret of this name.

@@ -64,7 +64,9 @@ fn strategy(volume: Volume) -> DeploymentStrategy {
 
 fn template(from: From<'_>) -> PodTemplateSpec {
     let plan = from.plan;
-    let mut init = vec![containers::probe(from)];
+    // With a volume the runner begins at once: it looks at the network itself, and each container
+    // before it would cost up to a second, which is how often the kubelet looks.
+    let mut init = Vec::new();
     let mut volumes = vec![
         pod::mounted(from),
         pod::state(from),
@@ -74,7 +76,7 @@ fn template(from: From<'_>) -> PodTemplateSpec {
     ];
     let mut annotations = None;
     if plan.volume == Volume::Scratch {
-        init.extend([containers::bundle(from), containers::build(from)]);
+        init.extend([containers::probe(from), containers::bundle(from), containers::build(from)]);
         let mounted = child(&from.valid.object, Child::Mounted);
         volumes.extend([pod::order(mounted), pod::config(from), pod::disk("work", "512Mi")]);
         let serving = plan.record.serving.as_ref();

@@ -1,0 +1,280 @@
+//! A Plugin in a cluster in memory, and the parts of Kubernetes that the test plays.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use famulus_crds::plugin::Reason;
+use famulus_operator::context::Context;
+use famulus_operator::plugin::error::Error;
+use famulus_operator::plugin::reconcile;
+use famulus_operator::settings::Settings;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+thread_local! {
+    /// A test is one thread, and so has a clock of its own.
+    static NOW: RefCell<Timestamp> = RefCell::new(start());
+}
+
+fn start() -> Timestamp {
+    "2026-11-21T10:00:00Z".parse().expect("a time")
+}
+
+pub(crate) const ROOT_KEY: &[u8] = b"a-root-key-of-thirty-two-bytes!!";
+
+pub(crate) struct Bench {
+    pub(crate) cluster: Cluster,
+    pub(crate) context: Context,
+    settings: Vec<(&'static str, &'static str)>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    pub(crate) fn with(settings: &[(&'static str, &'static str)]) -> Self {
+        let cluster = Cluster::default();
+        NOW.with_borrow_mut(|now| *now = start());
+        let settings = settings.to_vec();
+        Self { context: context(&cluster, &settings), cluster, settings }
+    }
+
+    /// A new process, that knows nothing.
+    pub(crate) fn restart(&mut self) {
+        self.context = context(&self.cluster, &self.settings);
+    }
+
+    /// A new process with other settings.
+    pub(crate) fn restart_with(&mut self, settings: &[(&'static str, &'static str)]) {
+        self.settings = settings.to_vec();
+        self.restart();
+    }
+
+    pub(crate) fn wait(&self, time: Duration) {
+        let time = SignedDuration::try_from(time).expect("a short time");
+        NOW.with_borrow_mut(|now| *now += time);
+    }
+
+    /// Creates the Plugin `weather`, or changes its spec: whatever `spec` says goes over the plain
+    /// one.
+    pub(crate) fn plugin(&self, spec: Value) {
+        let mut all = json!({
+            "name": "weather",
+            "source": {"git": {"url": "git://git.example/weather.git", "ref": "main"}},
+            "permissions": {"tools": ["*"]},
+        });
+        for (key, value) in spec.as_object().expect("fields of a spec") {
+            all[key] = value.clone();
+        }
+        match self.cluster.get("plugins", "weather") {
+            None => self.cluster.put(
+                "plugins",
+                json!({
+                    "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
+                    "metadata": {"name": "weather", "generation": 1, "uid": "uid-weather"},
+                    "spec": all,
+                }),
+            ),
+            Some(_) => self.cluster.change("plugins", "weather", |plugin| {
+                let generation = plugin["metadata"]["generation"].as_i64().unwrap_or(1);
+                plugin["metadata"]["generation"] = json!(generation + 1);
+                plugin["spec"] = all;
+            }),
+        }
+    }
+
+    /// Looks at it once, with caches that know everything.
+    pub(crate) async fn try_reconcile(&self) -> Result<Duration, Error> {
+        self.cluster.show(&self.context);
+        let plugin = self.context.stores.plugins.get("weather").expect("the Plugin exists");
+        reconcile(plugin, &self.context).await
+    }
+
+    /// Looks at it until there is nothing more to write: what the watches would bring about.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..10 {
+            self.try_reconcile().await.expect("it can be reconciled");
+            if self.cluster.writes().is_empty() {
+                return;
+            }
+        }
+        panic!("it is written on and on");
+    }
+
+    /// Everything from the creation until it is built.
+    pub(crate) async fn build(&self, spec: Value) {
+        self.plugin(spec);
+        self.settle().await;
+        self.build_ends(&revision('a'), &[]);
+        self.settle().await;
+        assert_eq!(self.ready().0, "True", "{}", self.status());
+    }
+
+    /// The one Job that there is.
+    pub(crate) fn job(&self) -> String {
+        let jobs = self.cluster.names("jobs");
+        assert_eq!(jobs.len(), 1, "{jobs:?}");
+        jobs[0].clone()
+    }
+
+    /// The order of the one Job, as its Secret has it.
+    pub(crate) fn order(&self) -> Value {
+        let secret = self.cluster.get("secrets", &self.job()).expect("the order exists");
+        serde_json::from_slice(&decoded(&secret["data"]["build.json"])).expect("JSON")
+    }
+
+    pub(crate) fn build_ends(&self, revision: &str, required: &[&str]) {
+        let bundled = json!({"done": {
+            "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look", "forecast"],
+            "required_keys": required, "config_keys": required,
+        }});
+        let built = json!({"done": {"revision": revision}});
+        self.build_pod(&[
+            ("probe", Some(probed("closed", true))),
+            ("bundle", Some(bundled)),
+            ("build", Some(built)),
+        ]);
+    }
+
+    pub(crate) fn build_fails(&self, reason: &str, message: &str) {
+        let failed = json!({"failed": {"reason": reason, "message": message}});
+        self.build_pod(&[("probe", Some(probed("closed", true))), ("bundle", Some(failed))]);
+    }
+
+    /// A Pod of the one Job, whose containers ended with these words.
+    pub(crate) fn build_pod(&self, containers: &[(&str, Option<Value>)]) {
+        let job = self.job();
+        let owner = self.cluster.get("jobs", &job).expect("the Job exists");
+        let statuses: Vec<Value> = containers
+            .iter()
+            .map(|(name, message)| {
+                let message = message.as_ref().map(Value::to_string);
+                json!({
+                    "name": name, "image": "i", "imageID": "i", "ready": false, "restartCount": 0,
+                    "state": {"terminated": {"exitCode": 0, "message": message}},
+                })
+            })
+            .collect();
+        let pod = self.pod(&format!("{job}-x"), "Job", &owner, "build", statuses);
+        self.cluster.put("pods", pod);
+    }
+
+    /// A Pod of a controller: its template, on a node since now.
+    pub(crate) fn pod(
+        &self,
+        name: &str,
+        kind: &str,
+        owner: &Value,
+        part: &str,
+        statuses: Vec<Value>,
+    ) -> Value {
+        let template = &owner["spec"]["template"];
+        let now = NOW.with_borrow(ToString::to_string);
+        let mut metadata = template["metadata"].clone();
+        metadata["name"] = json!(name);
+        metadata["creationTimestamp"] = json!(now);
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": "batch/v1", "kind": kind, "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"], "controller": true,
+        }]);
+        assert_eq!(metadata["labels"]["famulus.dev/part"], part);
+        json!({
+            "metadata": metadata, "spec": template["spec"],
+            "status": {
+                "phase": "Pending",
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True", "lastTransitionTime": now},
+                ],
+                "initContainerStatuses": statuses,
+            },
+        })
+    }
+
+    /// The Pod of the runner starts and is ready.
+    pub(crate) fn runner_starts(&self) {
+        let owner = self.cluster.get("deployments", "weather-runner").expect("the runner exists");
+        let mut pod = self.pod("weather-runner-x", "ReplicaSet", &owner, "runner", Vec::new());
+        let conditions = pod["status"]["conditions"].as_array_mut().expect("a list");
+        conditions.push(json!({"type": "Ready", "status": "True"}));
+        self.cluster.put("pods", pod);
+        self.cluster.change("deployments", "weather-runner", |runner| {
+            runner["metadata"]["generation"] = json!(1);
+            runner["status"] = json!({
+                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+            });
+        });
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        self.cluster.get("plugins", "weather").expect("the Plugin exists")["status"].clone()
+    }
+
+    /// Status and reason of a condition.
+    pub(crate) fn condition(&self, kind: &str) -> (String, String) {
+        let status = self.status();
+        let all = status["conditions"].as_array().cloned().unwrap_or_default();
+        let found = all.iter().find(|condition| condition["type"] == kind).expect("the condition");
+        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        assert!(Reason::parse(&text("reason")).is_some(), "{found}");
+        (text("status"), text("reason"))
+    }
+
+    pub(crate) fn ready(&self) -> (String, String) {
+        self.condition("Ready")
+    }
+
+    pub(crate) fn message(&self, kind: &str) -> String {
+        let status = self.status();
+        let all = status["conditions"].as_array().cloned().unwrap_or_default();
+        let found = all.iter().find(|condition| condition["type"] == kind);
+        found.map_or("", |found| found["message"].as_str().unwrap_or_default()).to_owned()
+    }
+
+    /// A file of the mounted Secret.
+    pub(crate) fn mounted(&self, file: &str) -> String {
+        let secret = self.cluster.get("secrets", "weather-mounted").expect("the Secret exists");
+        String::from_utf8(decoded(&secret["data"][file])).expect("text")
+    }
+
+    pub(crate) fn runner(&self) -> Value {
+        self.cluster.get("deployments", "weather-runner").expect("the runner exists")["spec"]
+            .clone()
+    }
+}
+
+fn context(cluster: &Cluster, settings: &[(&str, &str)]) -> Context {
+    let plain = [
+        ("CALLBACK_HOST", "10.96.3.4"),
+        ("RELEASE", "famulus"),
+        ("SANDBOX_NAMESPACE", "sandbox"),
+        ("SYSTEM_NAMESPACE", "system"),
+        ("ROOT_KEY_FILE", "/run/key"),
+        ("RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-slim"),
+        ("RESOLVER", "10.96.3.5"),
+        ("API_ADDRESS", "10.96.0.1:443"),
+    ];
+    let all: std::collections::BTreeMap<&str, &str> =
+        plain.iter().chain(settings).copied().collect();
+    let variables = all
+        .into_iter()
+        .map(|(name, value)| (format!("FAMULUS_OPERATOR_{name}").into(), value.into()));
+    let settings = Settings::read(variables).expect("good settings");
+    Context::new(cluster.client(), "sandbox".to_owned(), settings.pods, ROOT_KEY.to_vec())
+        .with_clock(|| NOW.with_borrow(|now| *now))
+}
+
+pub(crate) fn probed(network: &str, user_namespace: bool) -> Value {
+    json!({"network": network, "detail": "seen by the test", "user_namespace": user_namespace})
+}
+
+pub(crate) fn revision(letter: char) -> String {
+    format!("sha256:{}", String::from(letter).repeat(64))
+}
+
+fn decoded(data: &Value) -> Vec<u8> {
+    let data: k8s_openapi::ByteString = serde_json::from_value(data.clone()).expect("base64");
+    data.0
+}

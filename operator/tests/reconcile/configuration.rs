@@ -1,0 +1,122 @@
+//! What the owner gives, and where it must not turn up.
+
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+use famulus_crds::bearer;
+
+use crate::bench::{Bench, ROOT_KEY, revision};
+
+fn secret(bench: &Bench, values: &[(&str, &str)]) {
+    let data: serde_json::Map<String, Value> = values
+        .iter()
+        .map(|(key, value)| {
+            let value = ByteString(value.as_bytes().to_vec());
+            ((*key).to_owned(), serde_json::to_value(value).unwrap())
+        })
+        .collect();
+    bench.cluster.remove("secrets", "mine");
+    bench
+        .cluster
+        .put("secrets", json!({"metadata": {"name": "mine"}, "type": "Opaque", "data": data}));
+}
+
+const NAMED: fn() -> Value =
+    || json!({"configSecretRef": {"name": "mine"}, "runner": {"replicas": 1}});
+
+#[tokio::test]
+async fn a_missing_value_is_named_and_its_arrival_reaches_the_running_pod() {
+    let bench = Bench::new();
+    bench.plugin(NAMED());
+    bench.settle().await;
+    assert_eq!(bench.condition("Configured").1, "SecretMissing");
+    bench.build_ends(&revision('a'), &["api_key"]);
+    bench.settle().await;
+    assert_eq!(bench.ready(), ("False".into(), "SecretMissing".into()));
+    secret(&bench, &[("units", "metric")]);
+    bench.settle().await;
+    assert_eq!(bench.ready(), ("False".into(), "KeysMissing".into()));
+    assert!(bench.message("Ready").contains("the Secret mine has no value for api_key"));
+    bench.runner_starts();
+    bench.settle().await;
+
+    let before = bench.status()["rendered"].as_i64().unwrap();
+    secret(&bench, &[("units", "metric"), ("api_key", "k")]);
+    bench.try_reconcile().await.unwrap();
+    let writes = bench.cluster.writes();
+    let place = |write: &str| writes.iter().position(|it| it == write);
+    assert!(
+        place("PATCH secrets/weather-mounted") < place("PATCH pods/weather-runner-x"),
+        "{writes:?}"
+    );
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Running");
+    assert_eq!(bench.status()["rendered"], before + 1);
+    assert_eq!(bench.status()["configKeys"], json!(["api_key", "units"]));
+    let pod = bench.cluster.get("pods", "weather-runner-x").unwrap();
+    let told = &pod["metadata"]["annotations"]["famulus.dev/rendered"];
+    assert_eq!(told, &json!((before + 1).to_string()));
+    let config: Value = serde_json::from_str(&bench.mounted("config.json")).unwrap();
+    assert_eq!(config, json!({"api_key": "k", "units": "metric"}));
+}
+
+#[tokio::test]
+async fn the_bearer_is_that_of_the_number() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    assert_eq!(bench.mounted("bearer"), bearer::runner(ROOT_KEY, "uid-weather", 2));
+}
+
+#[tokio::test]
+async fn a_secret_stands_in_secrets_alone() {
+    let bench = Bench::new();
+    secret(&bench, &[("api_key", "canary-of-the-owner")]);
+    bench.plugin(NAMED());
+    bench.settle().await;
+    let bearers: Vec<String> =
+        (1..4).map(|number| bearer::runner(ROOT_KEY, "uid-weather", number)).collect();
+    let canaries = || bearers.iter().map(String::as_str).chain(["canary-of-the-owner"]);
+    let clean = || {
+        let all = bench.cluster.all_but("secrets");
+        for canary in canaries() {
+            assert!(!all.contains(canary), "{canary}");
+        }
+        let mounted = bench.cluster.get("secrets", "weather-mounted").unwrap();
+        for canary in canaries() {
+            assert!(!mounted["metadata"].to_string().contains(canary), "the record holds {canary}");
+        }
+    };
+    clean();
+    bench.build_ends(&revision('a'), &["api_key"]);
+    bench.settle().await;
+    bench.runner_starts();
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Running");
+    clean();
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_the_owners_is_not_given_to_a_plugin() {
+    let table = [
+        json!({"metadata": {"name": "mine", "labels": {"app.kubernetes.io/managed-by": "famulus-operator"}}}),
+        json!({"metadata": {"name": "mine"}, "type": "kubernetes.io/service-account-token"}),
+    ];
+    for secret in table {
+        let bench = Bench::new();
+        bench.cluster.put("secrets", secret);
+        bench.plugin(NAMED());
+        bench.settle().await;
+        assert_eq!(bench.ready(), ("False".into(), "SpecInvalid".into()));
+        assert_eq!(bench.cluster.names("jobs"), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_secret_with_the_name_is_not_overwritten() {
+    let bench = Bench::new();
+    bench.plugin(json!({}));
+    bench.cluster.put("secrets", json!({"metadata": {"name": "weather-mounted"}, "data": {}}));
+    let error = bench.try_reconcile().await.unwrap_err();
+    assert_eq!(error.failing().name(), "blocked");
+    assert_eq!(bench.cluster.writes(), [""; 0]);
+}

@@ -1,0 +1,166 @@
+//! User namespaces, classes and volumes: what was asked for, what there is, and what is said.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::bench::{Bench, probed, revision};
+
+async fn waits_in_vain(bench: &Bench, time: u64) {
+    bench.settle().await;
+    bench.build_pod(&[]);
+    bench.wait(Duration::from_secs(time));
+    bench.settle().await;
+}
+
+fn asks(bench: &Bench) -> bool {
+    let job = bench.cluster.get("jobs", &bench.job()).unwrap();
+    job["spec"]["template"]["spec"]["hostUsers"] == json!(false)
+}
+
+#[tokio::test]
+async fn a_pod_that_does_not_start_is_made_anew_without_a_user_namespace_and_it_is_said() {
+    let mut bench = Bench::new();
+    bench.plugin(json!({"state": "Ephemeral"}));
+    bench.settle().await;
+    assert!(asks(&bench));
+    waits_in_vain(&bench, 19).await;
+    assert!(asks(&bench), "it may still start");
+    bench.wait(Duration::from_secs(2));
+    bench.try_reconcile().await.unwrap();
+    bench.cluster.remove("pods", &format!("{}-x", "weather-build"));
+    for pod in bench.cluster.names("pods") {
+        bench.cluster.remove("pods", &pod);
+    }
+    bench.settle().await;
+    assert!(!asks(&bench));
+    assert_eq!(bench.condition("Confined"), ("False".into(), "NoUserNamespace".into()));
+    bench.build_ends(&revision('a'), &[]);
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Idle");
+    assert_eq!(bench.runner()["template"]["spec"].get("hostUsers"), None);
+    bench.restart();
+    bench.try_reconcile().await.unwrap();
+    assert_eq!(bench.cluster.writes(), [""; 0], "it is remembered");
+}
+
+#[tokio::test]
+async fn where_one_is_required_nothing_starts_without() {
+    let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
+    bench.plugin(json!({}));
+    waits_in_vain(&bench, 100).await;
+    assert!(asks(&bench));
+    assert_eq!(bench.ready(), ("False".into(), "NoUserNamespace".into()));
+
+    let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.build_pod(&[("probe", Some(probed("closed", false)))]);
+    bench.settle().await;
+    assert_eq!(bench.ready(), ("False".into(), "NoUserNamespace".into()));
+    assert_eq!(bench.runner()["replicas"], 0);
+    assert_eq!(bench.cluster.names("secrets"), ["weather-mounted"], "its order is taken away");
+}
+
+#[tokio::test]
+async fn a_class_with_a_kernel_of_its_own_uses_the_nodes_users() {
+    let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
+    bench.plugin(json!({"runner": {"runtimeClassName": "gvisor"}}));
+    bench.settle().await;
+    assert!(!asks(&bench));
+    assert_eq!(bench.condition("Confined"), ("True".into(), "AsAsked".into()));
+    let job = bench.cluster.get("jobs", &bench.job()).unwrap();
+    assert_eq!(job["spec"]["template"]["spec"]["runtimeClassName"], "gvisor");
+}
+
+#[tokio::test]
+async fn a_class_that_does_not_exist_is_named() {
+    let bench = Bench::new();
+    bench.plugin(json!({"runner": {"runtimeClassName": "kata"}}));
+    bench.settle().await;
+    bench.wait(Duration::from_secs(30));
+    bench.settle().await;
+    assert_eq!(bench.ready(), ("False".into(), "NoRuntimeClass".into()));
+    assert!(bench.message("Ready").contains("the RuntimeClass kata does not exist"));
+}
+
+#[tokio::test]
+async fn without_a_storage_class_a_plugin_works_and_says_what_it_loses() {
+    let bench = Bench::new();
+    bench.plugin(json!({}));
+    bench.try_reconcile().await.unwrap();
+    bench.cluster.change("persistentvolumeclaims", "weather-state", |claim| {
+        claim["spec"]["storageClassName"] = json!("");
+    });
+    bench.settle().await;
+    assert_eq!(bench.condition("StateKept"), ("False".into(), "NoStorageClass".into()));
+    let job = bench.cluster.get("jobs", &bench.job()).unwrap();
+    assert!(!job["spec"].to_string().contains("persistentVolumeClaim"));
+    bench.build_ends(&revision('a'), &[]);
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Idle");
+
+    // A default class comes: the volume is filled from what the app keeps.
+    bench.cluster.change("persistentvolumeclaims", "weather-state", |claim| {
+        claim["spec"]["storageClassName"] = json!("standard");
+    });
+    bench.settle().await;
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
+    bench.build_ends(&revision('a'), &[]);
+    bench.cluster.change("persistentvolumeclaims", "weather-state", |claim| {
+        claim["status"] = json!({"phase": "Bound"});
+    });
+    bench.settle().await;
+    assert_eq!(bench.condition("StateKept"), ("True".into(), "StateOnVolume".into()));
+    assert_eq!(bench.runner()["strategy"]["type"], "Recreate");
+}
+
+#[tokio::test]
+async fn a_network_that_is_not_closed_is_said() {
+    let table = [
+        ("closed", "false", "NetworkClosed", "Idle"),
+        ("open", "false", "NetworkOpen", "NetworkOpen"),
+        ("unknown", "false", "NetworkUnknown", "NetworkUnknown"),
+        ("open", "true", "OpenNetworkAccepted", "Idle"),
+    ];
+    for (network, accept, isolated, ready) in table {
+        let bench = Bench::with(&[("ACCEPT_OPEN_NETWORK", accept)]);
+        bench.plugin(json!({}));
+        bench.settle().await;
+        bench.build_ends(&revision('a'), &[]);
+        let pod = format!("{}-x", bench.job());
+        bench.cluster.change("pods", &pod, |pod| {
+            let said = probed(network, true).to_string();
+            pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] =
+                json!(said);
+        });
+        bench.settle().await;
+        assert_eq!(bench.condition("NetworkIsolated").1, isolated);
+        assert_eq!(bench.ready().1, ready, "{network} {accept}");
+    }
+}
+
+#[tokio::test]
+async fn another_image_waits_while_others_are_replaced() {
+    let mut bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.runner_starts();
+    bench.settle().await;
+    for other in ["a", "b", "c"] {
+        bench.cluster.put("deployments", json!({
+            "metadata": {"name": other, "generation": 2, "labels": {"famulus.dev/plugin": other}},
+            "spec": {"replicas": 1, "selector": {}, "template": {}},
+            "status": {"observedGeneration": 2, "replicas": 1},
+        }));
+    }
+    bench.restart_with(&[("RUNNER_IMAGE", "localhost/famulus/runner:0.2.0-slim")]);
+    let image =
+        |bench: &Bench| bench.runner()["template"]["spec"]["containers"][0]["image"].clone();
+    bench.settle().await;
+    assert_eq!(image(&bench), "localhost/famulus/runner:0.1.0-slim");
+    bench.cluster.remove("deployments", "b");
+    bench.settle().await;
+    assert_eq!(image(&bench), "localhost/famulus/runner:0.2.0-slim");
+}

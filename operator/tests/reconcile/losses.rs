@@ -1,0 +1,142 @@
+//! Children are lost and edited, and come back.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::bench::{Bench, revision};
+
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Lose(&'static str, &'static str),
+    EditImage,
+    EditReplicas,
+    EditBearer,
+    EditLabels,
+    Restart,
+    Forget,
+}
+
+const BLOWS: [Blow; 10] = [
+    Blow::Lose("serviceaccounts", "weather-identity"),
+    Blow::Lose("secrets", "weather-mounted"),
+    Blow::Lose("persistentvolumeclaims", "weather-state"),
+    Blow::Lose("deployments", "weather-runner"),
+    Blow::EditImage,
+    Blow::EditReplicas,
+    Blow::EditBearer,
+    Blow::EditLabels,
+    Blow::Restart,
+    Blow::Forget,
+];
+
+impl Blow {
+    fn strike(self, bench: &mut Bench) {
+        let cluster = bench.cluster.clone();
+        let has = |kind: &str, name: &str| cluster.get(kind, name).is_some();
+        match self {
+            Self::Lose(kind, name) => cluster.remove(kind, name),
+            Self::EditImage if has("deployments", "weather-runner") => {
+                cluster.change("deployments", "weather-runner", |runner| {
+                    runner["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil");
+                });
+            }
+            Self::EditReplicas if has("deployments", "weather-runner") => {
+                cluster.change("deployments", "weather-runner", |runner| {
+                    runner["spec"]["replicas"] = json!(9);
+                });
+            }
+            Self::EditBearer if has("secrets", "weather-mounted") => {
+                cluster.change("secrets", "weather-mounted", |secret| {
+                    secret["data"]["bearer"] = json!("ZXZpbA==");
+                });
+            }
+            Self::EditLabels if has("deployments", "weather-runner") => {
+                cluster.change("deployments", "weather-runner", |runner| {
+                    let labels = &mut runner["spec"]["template"]["metadata"]["labels"];
+                    labels["famulus.dev/egress"] = json!("internet");
+                });
+            }
+            Self::Restart => bench.restart(),
+            Self::Forget if has("plugins", "weather") => {
+                cluster.change("plugins", "weather", |plugin| plugin["status"] = json!(null));
+            }
+            Self::EditImage
+            | Self::EditReplicas
+            | Self::EditBearer
+            | Self::EditLabels
+            | Self::Forget => {}
+        }
+    }
+}
+
+/// What there should be in the end, whatever happened.
+async fn comes_right(blows: &[Blow]) {
+    let mut bench = Bench::new();
+    bench.build(json!({})).await;
+    for blow in blows {
+        blow.strike(&mut bench);
+        bench.cluster.writes();
+        bench.settle().await;
+        if !bench.cluster.names("jobs").is_empty() {
+            bench.build_ends(&revision('a'), &[]);
+            bench.settle().await;
+        }
+    }
+    assert_eq!(bench.ready(), ("True".into(), "Idle".into()), "{blows:?}");
+    assert_eq!(bench.status()["revision"], revision('a'));
+    let runner = bench.runner();
+    let pod = &runner["template"];
+    assert_eq!(runner["replicas"], 0, "{blows:?}");
+    assert_eq!(pod["spec"]["containers"][0]["image"], "localhost/famulus/runner:0.1.0-slim");
+    assert_eq!(pod["metadata"]["labels"]["famulus.dev/egress"], "none");
+    let rendered = bench.status()["rendered"].as_i64().unwrap();
+    let bearer = famulus_crds::bearer::runner(crate::bench::ROOT_KEY, "uid-weather", rendered);
+    assert_eq!(bench.mounted("bearer"), bearer, "{blows:?}");
+    assert_eq!(bench.cluster.names("secrets"), ["weather-mounted"]);
+    assert_eq!(bench.cluster.names("persistentvolumeclaims"), ["weather-state"]);
+}
+
+#[tokio::test]
+async fn every_loss_and_every_edit_is_made_good() {
+    for blow in BLOWS {
+        comes_right(&[blow]).await;
+    }
+}
+
+#[tokio::test]
+async fn the_number_never_goes_back_when_the_record_is_lost() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    let before = bench.status()["rendered"].as_i64().unwrap();
+    bench.cluster.remove("secrets", "weather-mounted");
+    bench.settle().await;
+    assert!(bench.order()["rendered"].as_i64().unwrap() > before);
+}
+
+#[tokio::test]
+async fn a_lost_volume_is_filled_from_what_the_app_keeps() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.cluster.remove("persistentvolumeclaims", "weather-state");
+    bench.settle().await;
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
+    assert_eq!(bench.runner()["replicas"], 0, "nothing runs on an empty volume");
+    bench.build_ends(&revision('a'), &[]);
+    bench.settle().await;
+    assert_eq!(bench.runner()["replicas"], 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn losses_and_edits_in_any_order_converge(
+        blows in proptest::collection::vec(0..BLOWS.len(), 1..12)
+    ) {
+        let blows: Vec<Blow> = blows.into_iter().map(|place| BLOWS[place]).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(comes_right(&blows));
+    }
+}
