@@ -125,7 +125,7 @@ enum Task {
         #[arg(long, default_value = "suite")]
         name: String,
         #[command(flatten)]
-        suite: suite::Suite,
+        wanted: suite::Wanted,
     },
 }
 
@@ -162,6 +162,6 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             storage::run(shell, &place, &Kubectl::inside(&place, kubectl)).await
         }
         Task::Test => truth::run(shell).await,
-        Task::Suite { name, suite } => suite::run(shell, &Place::new(&name)?, &suite).await,
+        Task::Suite { name, wanted } => suite::run(shell, &Place::new(&name)?, &wanted).await,
     }
 }

@@ -34,7 +34,7 @@ const IMAGES: [&str; 5] = ["app", "operator", "runner-slim", "postgres", "resolv
 const RELEASE: &str = "famulus";
 
 #[derive(clap::Args)]
-pub(super) struct Suite {
+pub(super) struct Wanted {
     /// Leave the cluster as it is when the tests have run, for a look at it
     #[arg(long)]
     keep: bool,
@@ -44,21 +44,21 @@ pub(super) struct Suite {
 
 /// Runs the tests of `cargo xtask test`.
 pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
-    run(shell, &Place::new("suite")?, &Suite { keep: false, filter: None }).await
+    run(shell, &Place::new("suite")?, &Wanted { keep: false, filter: None }).await
 }
 
-pub(super) async fn run(shell: &mut Shell, place: &Place, suite: &Suite) -> Result<()> {
+pub(super) async fn run(shell: &mut Shell, place: &Place, wanted: &Wanted) -> Result<()> {
     if std::env::var_os("KUBECONFIG").is_some() {
         println!("KUBECONFIG is set: what needs the node and its internet is left out");
-        return shell.run(tests(suite)).await;
+        return shell.run(tests(wanted)).await;
     }
     let archives = images::for_tests(shell, &IMAGES).await?;
     up::run(shell, place, VARIANT).await?;
-    let outcome = on_the_node(shell, place, suite, &archives).await;
+    let outcome = on_the_node(shell, place, wanted, &archives).await;
     if outcome.is_err() {
         say_what_is_there(place);
     }
-    if !suite.keep {
+    if !wanted.keep {
         down::run(shell, place).await?;
     }
     outcome
@@ -67,7 +67,7 @@ pub(super) async fn run(shell: &mut Shell, place: &Place, suite: &Suite) -> Resu
 async fn on_the_node(
     shell: &mut Shell,
     place: &Place,
-    suite: &Suite,
+    wanted: &Wanted,
     archives: &[PathBuf],
 ) -> Result<()> {
     load::run(shell, place, archives).await?;
@@ -80,7 +80,7 @@ async fn on_the_node(
     shell.run(enter::inside(place, &helm, &install)?).await?;
 
     // The port of the app is forwarded to inside of the cluster's network.
-    let tests = tests(suite);
+    let tests = tests(wanted);
     let args: Vec<String> =
         tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
@@ -90,10 +90,10 @@ async fn on_the_node(
     shell.run(inside).await
 }
 
-fn tests(suite: &Suite) -> Command {
+fn tests(wanted: &Wanted) -> Command {
     let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", "cluster", "--"]);
     command.args(["--test-threads", "4"]);
-    command.args(&suite.filter);
+    command.args(&wanted.filter);
     command
 }
 
