@@ -193,3 +193,27 @@ where
         Event::Delete(object) => Event::Delete(read(object)?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(spec: Value) -> Option<Event<Plugin>> {
+        let object = json!({
+            "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "weather"}, "spec": spec,
+        });
+        let guard: DeserializeGuard<Plugin> = serde_json::from_value(object).unwrap();
+        readable(Ok(Event::Apply(guard)))
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_left_out() {
+        assert!(read(json!({"name": "weather", "source": {}})).is_some());
+        assert!(read(json!({"name": ["weather"], "source": {}})).is_none());
+        assert!(readable::<Plugin>(Ok(Event::InitDone)).is_some());
+        assert!(readable::<Plugin>(Err(watcher::Error::NoResourceVersion)).is_none());
+    }
+}
