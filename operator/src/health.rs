@@ -99,11 +99,11 @@ async fn connection(socket: TcpStream, health: Health, metrics: Metrics) {
 
 fn answer(request: &Request<Incoming>, health: &Health, metrics: &Metrics) -> Response<String> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/healthz") => (StatusCode::OK, "ok\n".to_owned()),
+        (&Method::GET, "/healthz" | "/livez") => (StatusCode::OK, "ok\n".to_owned()),
         (&Method::GET, "/readyz") if health.is_ready() => (StatusCode::OK, "ok\n".to_owned()),
         (&Method::GET, "/readyz") => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned()),
         (&Method::GET, "/metrics") => (StatusCode::OK, metrics.text()),
-        _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "there are /livez, /readyz and /metrics\n".to_owned()),
     };
     let mut response = Response::new(text);
     *response.status_mut() = status;

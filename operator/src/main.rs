@@ -17,6 +17,7 @@ use famulus_operator::controller;
 use famulus_operator::health::{self, Health, Stage};
 use famulus_operator::lease::{Candidate, Lost};
 use famulus_operator::settings::{Settings, SettingsError};
+use famulus_operator::setup;
 use famulus_telemetry::Format;
 use kube::Client;
 use tokio::net::TcpListener;
@@ -49,18 +50,38 @@ enum Failed {
     Listen { address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Lost(#[from] Lost),
+    #[error(transparent)]
+    Bootstrap(#[from] setup::bootstrap::Error),
+    #[error(transparent)]
+    Retire(#[from] setup::retire::Error),
     #[error("the operating system refused to start threads, or to pass on signals")]
     System(#[source] io::Error),
 }
 
 fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some() {
-        return say("it takes no arguments; its settings are variables FAMULUS_OPERATOR_…");
-    }
+    let job = match env::args_os().nth(1).as_ref().map(|word| word.to_str()) {
+        None => None,
+        Some(Some("bootstrap")) => Some(Job::Bootstrap),
+        Some(Some("retire")) => Some(Job::Retire),
+        Some(_) => {
+            return say(
+                "it takes no argument, or one of bootstrap and retire, which the chart's Jobs \
+                 pass; its settings are variables of its environment",
+            );
+        }
+    };
     // Two threads: the work is waiting for the API server.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(run())) {
+    let done = runtime.map_err(Failed::System).and_then(|runtime| {
+        runtime.block_on(async {
+            match job {
+                Some(job) => job.run().await,
+                None => run().await,
+            }
+        })
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let mut message = error.to_string();
@@ -71,6 +92,27 @@ fn main() -> ExitCode {
             }
             say(&message)
         }
+    }
+}
+
+/// What is done once, before the operator or after it.
+#[derive(Clone, Copy)]
+enum Job {
+    Bootstrap,
+    Retire,
+}
+
+impl Job {
+    async fn run(self) -> Result<(), Failed> {
+        let config = famulus_telemetry::Config { format: Format::Json, ..Default::default() };
+        let _telemetry = famulus_telemetry::init(&config)?;
+        let (_watching, client) = clients().await?;
+        let environment = |name: &str| env::var_os(name).and_then(|value| value.into_string().ok());
+        match self {
+            Self::Bootstrap => setup::bootstrap::run(client, &environment).await?,
+            Self::Retire => setup::retire::run(client, &environment).await?,
+        }
+        Ok(())
     }
 }
 

@@ -58,13 +58,16 @@ fn plugins(
 ) {
     let api: Api<DeserializeGuard<Plugin>> = Api::namespaced(client.clone(), &context.namespace);
     let (context, triggers) = (Arc::clone(context), triggers.clone());
+    let token = tasks.token();
     // The writer outlives a watch that panicked.
     let writer = Arc::new(Mutex::new(writer));
     tasks.spawn_loop("watch.plugins", OnExit::Restart, move || {
         let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        let token = token.clone();
         let writer = Arc::clone(&writer);
         async move {
             let events = watch(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+            let events = events.take_until(token.cancelled_owned());
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 let Some(event) = readable(event) else { continue };
@@ -106,12 +109,15 @@ fn children<K>(
 {
     let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), &context.namespace);
     let (context, triggers) = (Arc::clone(context), triggers.clone());
+    let token = tasks.token();
     tasks.spawn_loop(name, OnExit::Restart, move || {
         let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        let token = token.clone();
         async move {
             let ours = format!("{MANAGED_BY}={OPERATOR}");
             let config = watcher::Config::default().labels(&ours).page_size(PAGE);
             let events = watch(api, config).default_backoff();
+            let events = events.take_until(token.cancelled_owned());
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 let Some(event) = readable(event) else { continue };
@@ -186,4 +192,28 @@ where
         Event::Apply(object) => Event::Apply(read(object)?),
         Event::Delete(object) => Event::Delete(read(object)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(spec: Value) -> Option<Event<Plugin>> {
+        let object = json!({
+            "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
+            "metadata": {"name": "weather"}, "spec": spec,
+        });
+        let guard: DeserializeGuard<Plugin> = serde_json::from_value(object).unwrap();
+        readable(Ok(Event::Apply(guard)))
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_left_out() {
+        assert!(read(json!({"name": "weather", "source": {}})).is_some());
+        assert!(read(json!({"name": ["weather"], "source": {}})).is_none());
+        assert!(readable::<Plugin>(Ok(Event::InitDone)).is_some());
+        assert!(readable::<Plugin>(Err(watcher::Error::NoResourceVersion)).is_none());
+    }
 }

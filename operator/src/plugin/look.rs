@@ -199,8 +199,8 @@ fn last_words(pod: &Pod) -> String {
 fn report<T: DeserializeOwned>(pod: &Pod, container: &str) -> Option<T> {
     let status = statuses(pod).find(|status| status.name == container)?;
     let ended = [status.state.as_ref(), status.last_state.as_ref()].into_iter().flatten();
-    let words = ended.filter_map(|state| state.terminated.as_ref()?.message.as_deref());
-    words.filter_map(|words| serde_json::from_str(words).ok()).next()
+    let mut words = ended.filter_map(|state| state.terminated.as_ref()?.message.as_deref());
+    words.find_map(|words| serde_json::from_str(words).ok())
 }
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {

@@ -81,7 +81,8 @@ pub async fn reconcile(plugin: Arc<Plugin>, context: &Context) -> Result<Duratio
         user: world.user,
         root_key: &context.root_key,
     });
-    apply::apply(context, &world, &plan, desired).await?;
+    // On the heap: it holds requests of every kind.
+    Box::pin(apply::apply(context, &world, &plan, desired)).await?;
     let status = status::of(&valid, &world, &plan, &context.pods);
     report::report(context, &world, status).await?;
     Ok(again(&world, &plan))

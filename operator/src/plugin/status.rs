@@ -217,11 +217,9 @@ impl View<'_> {
             }
             Build::Failed(failure) => {
                 let reason = Reason::parse(&failure.reason).unwrap_or(Reason::BuildFailed);
-                let reason = match reason.says().0 == Reason::BuildFailed.says().0 {
-                    true => reason,
-                    // A word of another condition, which says it too.
-                    false => Reason::BuildFailed,
-                };
+                // A word of another condition is said there too.
+                let is_own = reason.says().0 == Reason::BuildFailed.says().0;
+                let reason = if is_own { reason } else { Reason::BuildFailed };
                 (reason, format!("{}{serves}", failure.message))
             }
         }
@@ -392,7 +390,7 @@ impl View<'_> {
             Build::Going(Progress::Unstartable(message)) => {
                 names_it(message) || message.contains("gets no Pod")
             }
-            _ => false,
+            Build::Going(_) | Build::Settled | Build::Failed(_) | Build::Held => false,
         };
         let runner = match &self.plan.trouble {
             Some(Trouble::Unstartable(message)) => names_it(message),

@@ -53,11 +53,6 @@ impl Bench {
         self.restart();
     }
 
-    pub(crate) fn wait(&self, time: Duration) {
-        let time = SignedDuration::try_from(time).expect("a short time");
-        NOW.with_borrow_mut(|now| *now += time);
-    }
-
     /// Creates the Plugin `weather`, or changes its spec: whatever `spec` says goes over the plain
     /// one.
     pub(crate) fn plugin(&self, spec: Value) {
@@ -158,19 +153,12 @@ impl Bench {
                 })
             })
             .collect();
-        let pod = self.pod(&format!("{job}-x"), "Job", &owner, "build", statuses);
+        let pod = Self::pod(&format!("{job}-x"), "Job", &owner, "build", statuses);
         self.cluster.put("pods", pod);
     }
 
     /// A Pod of a controller: its template, on a node since now.
-    pub(crate) fn pod(
-        &self,
-        name: &str,
-        kind: &str,
-        owner: &Value,
-        part: &str,
-        statuses: Vec<Value>,
-    ) -> Value {
+    fn pod(name: &str, kind: &str, owner: &Value, part: &str, statuses: Vec<Value>) -> Value {
         let template = &owner["spec"]["template"];
         let now = NOW.with_borrow(ToString::to_string);
         let mut metadata = template["metadata"].clone();
@@ -196,7 +184,7 @@ impl Bench {
     /// The Pod of the runner starts and is ready.
     pub(crate) fn runner_starts(&self) {
         let owner = self.cluster.get("deployments", "weather-runner").expect("the runner exists");
-        let mut pod = self.pod("weather-runner-x", "ReplicaSet", &owner, "runner", Vec::new());
+        let mut pod = Self::pod("weather-runner-x", "ReplicaSet", &owner, "runner", Vec::new());
         let conditions = pod["status"]["conditions"].as_array_mut().expect("a list");
         conditions.push(json!({"type": "Ready", "status": "True"}));
         self.cluster.put("pods", pod);
@@ -243,6 +231,12 @@ impl Bench {
         self.cluster.get("deployments", "weather-runner").expect("the runner exists")["spec"]
             .clone()
     }
+}
+
+/// The clock of this test goes on.
+pub(crate) fn wait(time: Duration) {
+    let time = SignedDuration::try_from(time).expect("a short time");
+    NOW.with_borrow_mut(|now| *now += time);
 }
 
 fn context(cluster: &Cluster, settings: &[(&str, &str)]) -> Context {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::bench::{Bench, probed, revision};
+use crate::bench::{Bench, probed, revision, wait};
 
 async fn waits_in_vain(bench: &Bench, time: u64) {
     bench.settle().await;
     bench.build_pod(&[]);
-    bench.wait(Duration::from_secs(time));
+    wait(Duration::from_secs(time));
     bench.settle().await;
 }
 
@@ -26,9 +26,8 @@ async fn a_pod_that_does_not_start_is_made_anew_without_a_user_namespace_and_it_
     assert!(asks(&bench));
     waits_in_vain(&bench, 19).await;
     assert!(asks(&bench), "it may still start");
-    bench.wait(Duration::from_secs(2));
+    wait(Duration::from_secs(2));
     bench.try_reconcile().await.unwrap();
-    bench.cluster.remove("pods", &format!("{}-x", "weather-build"));
     for pod in bench.cluster.names("pods") {
         bench.cluster.remove("pods", &pod);
     }
@@ -78,7 +77,7 @@ async fn a_class_that_does_not_exist_is_named() {
     let bench = Bench::new();
     bench.plugin(json!({"runner": {"runtimeClassName": "kata"}}));
     bench.settle().await;
-    bench.wait(Duration::from_secs(30));
+    wait(Duration::from_secs(30));
     bench.settle().await;
     assert_eq!(bench.ready(), ("False".into(), "NoRuntimeClass".into()));
     assert!(bench.message("Ready").contains("the RuntimeClass kata does not exist"));

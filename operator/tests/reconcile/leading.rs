@@ -30,7 +30,7 @@ async fn one_works_and_the_other_waits_until_it_is_given_back() {
         biased;
         lost = one.hold() => panic!("{lost}"),
         () = two.acquire() => panic!("both work"),
-        () = tokio::time::sleep(Duration::from_secs(120)) => {}
+        () = tokio::time::sleep(Duration::from_mins(2)) => {}
     }
     one.release().await;
     let before = Instant::now();
@@ -59,7 +59,7 @@ async fn whoever_cannot_renew_gives_up_before_another_may_take_it() {
         cluster.fail(Method::GET, "leases", How::Silence);
     }
     let before = Instant::now();
-    let lost = timeout(Duration::from_secs(60), one.hold()).await.expect("it gives up");
+    let lost = timeout(Duration::from_mins(1), one.hold()).await.expect("it gives up");
     assert!(lost.to_string().contains("the lease famulus-operator was lost"));
     assert!(before.elapsed() < Duration::from_secs(15), "{:?}", before.elapsed());
 }

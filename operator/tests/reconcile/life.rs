@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::bench::{Bench, revision};
+use crate::bench::{Bench, revision, wait};
 
 #[tokio::test]
 async fn a_new_plugin_is_built_and_then_idle() {
@@ -48,7 +48,7 @@ async fn what_is_settled_is_not_written_again_also_after_a_restart() {
         if restart {
             bench.restart();
         }
-        bench.wait(Duration::from_secs(600));
+        wait(Duration::from_mins(10));
         bench.try_reconcile().await.unwrap();
         assert_eq!(bench.cluster.writes(), [""; 0]);
     }

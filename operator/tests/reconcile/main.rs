@@ -1,5 +1,12 @@
 //! Plugins are reconciled against a cluster in memory.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where it fails"
+)]
+
 mod bench;
 mod cluster;
 mod configuration;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::bench::{Bench, revision};
+use crate::bench::{Bench, revision, wait};
 
 #[tokio::test]
 async fn a_failed_build_leaves_what_serves_alone() {
@@ -100,10 +100,10 @@ async fn what_may_come_right_is_tried_again_and_what_cannot_is_not() {
         assert_eq!(bench.message("Ready"), "it does not work");
         assert_eq!(bench.cluster.names("secrets"), ["weather-mounted"], "the order is gone");
 
-        bench.wait(Duration::from_secs(29));
+        wait(Duration::from_secs(29));
         bench.settle().await;
         assert_eq!(bench.job(), job, "it stays to be looked at");
-        bench.wait(Duration::from_secs(2));
+        wait(Duration::from_secs(2));
         bench.try_reconcile().await.unwrap();
         assert_eq!(bench.cluster.names("jobs").is_empty(), again, "{reason}");
         bench.cluster.remove("pods", &format!("{job}-x"));

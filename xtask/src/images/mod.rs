@@ -125,8 +125,7 @@ pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<P
     let only = only.map_err(anyhow::Error::msg)?;
     let out = root().join("target/images/tests");
     let (profile, fresh, twice, prove, contexts) = (Profile::Dev, false, false, false, false);
-    let args =
-        Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
+    let args = Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
     run(shell, args).await?;
     Ok(names.iter().map(|name| out.join(format!("{name}.tar"))).collect())
 }

@@ -13,6 +13,7 @@ mod runner;
 mod state;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use famulus_crds::bearer;
 use famulus_crds::labels::{MANAGED_BY, OPERATOR, PLUGIN, RELEASE};
@@ -120,5 +121,10 @@ fn order(from: From<'_>, source: &BuildSource) -> Vec<u8> {
 /// The first letters of a digest, for annotations.
 pub(super) fn digest(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(20);
+    for byte in digest.iter().take(10) {
+        // Writing into a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }

@@ -18,7 +18,8 @@ async fn a_plugin_that_is_applied_is_used_in_a_conversation() {
     assert!(('1'..='6').contains(&thrown), "{reply}");
 
     // It ran in a Pod of its own, which was found to be shut in before.
-    let pods = objects(&release.sandbox, "pods", "famulus.dev/plugin=dice,famulus.dev/part=runner").await;
+    let pods =
+        objects(&release.sandbox, "pods", "famulus.dev/plugin=dice,famulus.dev/part=runner").await;
     assert_eq!(pods.len(), 1, "{pods:?}");
     let plugin = release.condition("dice", "NetworkIsolated=True").await;
     assert_eq!(plugin["status"]["isolation"]["network"], "Closed");
@@ -46,7 +47,8 @@ async fn a_broken_plugin_says_what_is_wrong_in_condition_and_event() {
     assert!(message.contains("try/manifest.json") && message.contains("entrypoint"), "{message}");
     let ready = condition(&plugin, "Ready").unwrap();
     assert_eq!((&ready["status"], &ready["reason"]), (&"False".into(), &"ManifestInvalid".into()));
-    let events = kubectl(&["-n", &release.sandbox, "get", "events.events.k8s.io", "-o", "json"]).await;
+    let events =
+        kubectl(&["-n", &release.sandbox, "get", "events.events.k8s.io", "-o", "json"]).await;
     assert!(events.contains("ManifestInvalid"), "{events}");
     let reply = release.chat("run broken/try").await;
     assert!(reply.contains("not ready") || reply.contains("ManifestInvalid"), "{reply}");
@@ -64,7 +66,8 @@ async fn a_wrong_spec_is_refused_with_field_cause_and_remedy() {
 #[tokio::test]
 async fn without_permissions_nothing_runs() {
     let release = Release::open().await;
-    let shut = inline("shut", "try", "#!/bin/sh\necho '{}'\n", "").replace("tools: ['*']", "tools: []");
+    let shut =
+        inline("shut", "try", "#!/bin/sh\necho '{}'\n", "").replace("tools: ['*']", "tools: []");
     release.apply(&shut).await;
     let plugin = release.condition("shut", "Permitted=False").await;
     let ready = condition(&plugin, "Ready").unwrap();

@@ -59,7 +59,12 @@ impl Release {
     }
 
     /// One request with the owner's token: the status and the answer.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> (u16, Value) {
         let request = self.client.request(method, format!("{}{path}", self.address));
         let request = request.bearer_auth(&self.token).timeout(LONG);
         let request = match body {
@@ -73,7 +78,8 @@ impl Release {
 
     /// Says something in the main conversation and returns the reply.
     pub(crate) async fn chat(&self, message: &str) -> String {
-        let (status, answer) = self.ask(Method::POST, "/chat", Some(&json!({"message": message}))).await;
+        let (status, answer) =
+            self.ask(Method::POST, "/chat", Some(&json!({"message": message}))).await;
         assert_eq!(status, 200, "{answer}");
         answer["response"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
@@ -99,7 +105,12 @@ impl Release {
     }
 
     /// Waits until something of a Plugin is as it should be.
-    pub(crate) async fn plugin(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn plugin(
+        &self,
+        name: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
         until(&format!("{name} {what}"), LONG, async || {
             let found = object(&self.sandbox, "plugin", name).await;
             let found = found.ok_or("there is no such Plugin")?;
