@@ -22,5 +22,6 @@ pub mod health;
 pub mod lease;
 pub mod plugin;
 pub mod settings;
+pub mod setup;
 pub mod users;
 pub mod watches;

@@ -1,6 +1,7 @@
 //! famulus-operator: makes Pods of Plugins.
 //!
-//! All of its settings are variables of its environment (`FAMULUS_OPERATOR_…`).
+//! All of its settings are variables of its environment (`FAMULUS_OPERATOR_…`). With the argument
+//! `bootstrap` or `retire` it does what an installation needs before and after, and ends.
 
 use std::env;
 use std::error::Error;
@@ -17,6 +18,7 @@ use famulus_operator::controller;
 use famulus_operator::health::{self, Health, Stage};
 use famulus_operator::lease::{Candidate, Lost};
 use famulus_operator::settings::{Settings, SettingsError};
+use famulus_operator::setup::{bootstrap, retire};
 use famulus_telemetry::Format;
 use kube::Client;
 use tokio::net::TcpListener;
@@ -49,18 +51,21 @@ enum Failed {
     Listen { address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Lost(#[from] Lost),
+    #[error(transparent)]
+    Bootstrap(#[from] bootstrap::Error),
+    #[error(transparent)]
+    Retire(#[from] retire::Error),
+    #[error("it takes no argument, or `bootstrap`, or `retire`; its settings are variables")]
+    Argument,
     #[error("the operating system refused to start threads, or to pass on signals")]
     System(#[source] io::Error),
 }
 
 fn main() -> ExitCode {
-    if env::args_os().nth(1).is_some() {
-        return say("it takes no arguments; its settings are variables FAMULUS_OPERATOR_…");
-    }
     // Two threads: the work is waiting for the API server.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(run())) {
+    match runtime.map_err(Failed::System).and_then(|runtime| runtime.block_on(begin())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let mut message = error.to_string();
@@ -72,6 +77,21 @@ fn main() -> ExitCode {
             say(&message)
         }
     }
+}
+
+async fn begin() -> Result<(), Failed> {
+    let Some(job) = env::args_os().nth(1) else { return Box::pin(run()).await };
+    let Some(job @ ("bootstrap" | "retire")) = job.to_str() else { return Err(Failed::Argument) };
+    let logs = famulus_telemetry::Config { format: Format::Json, ..Default::default() };
+    let _telemetry = famulus_telemetry::init(&logs)?;
+    let (_, client) = clients().await?;
+    let variable = |name: &str| env::var_os(name).and_then(|value| value.into_string().ok());
+    if job == "bootstrap" {
+        bootstrap::run(client, &variable).await?;
+    } else {
+        retire::run(client, &variable).await?;
+    }
+    Ok(())
 }
 
 async fn run() -> Result<(), Failed> {
