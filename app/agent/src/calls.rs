@@ -200,7 +200,8 @@ impl Runner<'_> {
     /// Records what came of a call that may happen only once, and lets its keeper know.
     async fn settle(&self, call: &RecordedCall, output: &ToolOutput) -> Result<(), StoreError> {
         self.log.record_output(self.fence, call.key, output).await?;
-        self.tools.recorded(&call.call, context(self.turn, call.key, self.stop)).await;
+        let context = context(self.turn, call.key, self.stop);
+        self.tools.recorded(&call.call, context, output).await;
         Ok(())
     }
 

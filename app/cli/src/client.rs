@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use famulus_core::event::EventId;
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, RETRY_AFTER};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
@@ -21,6 +21,8 @@ use crate::error::{Error, Refusal};
 const CONNECT: Duration = Duration::from_secs(5);
 /// No answer but the event stream takes longer: turns are never waited for by request.
 const ANSWER: Duration = Duration::from_secs(20);
+/// An open answer says something every ten seconds.
+const SILENCE: Duration = Duration::from_mins(1);
 /// The most that is read of an answer: a page of long messages fits.
 const ANSWER_CAP: usize = 32 * 1024 * 1024;
 
@@ -109,6 +111,38 @@ impl Client {
             return Ok(response);
         }
         Err(self.refusal(response).await)
+    }
+
+    /// Opens an answer that comes in pieces, for as long as it takes.
+    pub(crate) async fn open(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<Response, Error> {
+        let request = self.request(Method::POST, path).json(body);
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(response).await)
+    }
+
+    /// The next piece of an open answer; nothing at its end.
+    pub(crate) async fn piece(
+        &self,
+        response: &mut Response,
+    ) -> Result<Option<impl AsRef<[u8]> + use<>>, Error> {
+        match tokio::time::timeout(SILENCE, response.chunk()).await {
+            Ok(piece) => piece.map_err(|source| self.broken(source)),
+            Err(_) => Err(Error::StreamLost { url: self.shown() }),
+        }
+    }
+
+    /// Stores a file.
+    pub(crate) async fn store<T: DeserializeOwned>(&self, file: Vec<u8>) -> Result<T, Error> {
+        let request = self.request(Method::POST, &["v1", "blobs"]);
+        let request = request.header(CONTENT_TYPE, "application/octet-stream").body(file);
+        self.read(request, "a stored file").await
     }
 
     /// The status with which a public path answers, without the token.

@@ -13,7 +13,7 @@ use crate::connection::{Connection, TokenSource, is_loopback};
 use crate::error::Error;
 use crate::output::Output;
 use crate::status;
-use crate::wire::{Me, ServerCheck, Status};
+use crate::wire::{Me, Plugin, Plugins, ServerCheck, Status};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorArgs {
@@ -105,7 +105,52 @@ async fn examine(connection: &Connection) -> Vec<Check> {
         Ok(status) => checks.extend(status.checks.into_iter().map(of_server)),
         Err(error) => checks.push(failed("status", &error)),
     }
+    checks.extend(plugins(&client).await);
     checks
+}
+
+/// Each plugin with what confines it, and what all of them cost a model.
+async fn plugins(client: &Client) -> Vec<Check> {
+    let list = match client.get::<Plugins>(&["v1", "plugins"], &[], "a list of plugins").await {
+        Ok(list) => list,
+        // Only the owner sees them.
+        Err(error) if error.status() == Some(403) => return Vec::new(),
+        // None run here, and that is as it should be.
+        Err(Error::Refusal(refusal)) if refusal.status == 409 => {
+            return vec![on_server("plugins", Finding::Good, refusal.detail, String::new())];
+        }
+        Err(error) => return vec![failed("plugins", &error)],
+    };
+    let mut checks = vec![on_server(
+        "plugins",
+        Finding::Good,
+        format!(
+            "{}; a model is told of them in about {} tokens, however many there are (bytes / 4)",
+            list.plugins.len(),
+            list.fixed_tokens
+        ),
+        String::new(),
+    )];
+    checks.extend(list.plugins.iter().map(plugin));
+    checks
+}
+
+fn plugin(plugin: &Plugin) -> Check {
+    let isolation = plugin.isolation.as_deref().unwrap_or("not run yet");
+    let detail = format!("{} ({}), isolation: {isolation}", plugin.reason, plugin.message);
+    let name = format!("plugin {}", plugin.name);
+    if plugin.ready {
+        return on_server(&name, Finding::Good, detail, String::new());
+    }
+    let remedy = format!(
+        "`famulus plugin show {}` and `kubectl describe` on its Plugin say more",
+        plugin.name
+    );
+    on_server(&name, Finding::Warning, detail, remedy)
+}
+
+fn on_server(name: &str, finding: Finding, detail: String, remedy: String) -> Check {
+    Check { side: Side::Server, name: name.to_owned(), finding, detail, remedy }
 }
 
 fn address(connection: &Connection) -> Check {

@@ -58,6 +58,10 @@ pub enum Error {
         "no approval `{given}` is waiting; it may have expired, and `famulus approvals` lists the others"
     )]
     NoApproval { given: String },
+    #[error("the parameter `{given}` {why}")]
+    Parameter { given: String, why: String },
+    #[error("the file {} cannot be read; check its path and permissions", path.display())]
+    ReadFile { path: PathBuf, source: io::Error },
     #[error("the answer cannot be written")]
     Write { source: io::Error },
     #[error("the input cannot be read")]
@@ -93,6 +97,8 @@ impl Error {
             | Self::Malformed { .. }
             | Self::NoConversation { .. }
             | Self::NoApproval { .. }
+            | Self::Parameter { .. }
+            | Self::ReadFile { .. }
             | Self::Write { .. }
             | Self::Read { .. }
             | Self::InputNotText

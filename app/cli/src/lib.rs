@@ -1,5 +1,5 @@
 //! The commands with which people talk to a Famulus server: `chat`, `doctor`, `status`, `queue`,
-//! `approvals`, `schedules`, `history`.
+//! `plugin`, `approvals`, `schedules`, `history`.
 //!
 //! The program embeds [`Command`] among its own subcommands, flattens [`ConnectionArgs`], and
 //! hands both to [`run`]. Everything goes over `/v1`: this crate knows the words of `core` and
@@ -32,6 +32,7 @@ mod pace;
 mod paint;
 #[cfg(test)]
 mod peer;
+mod plugin;
 mod queue;
 mod schedules;
 mod sse;
@@ -53,6 +54,7 @@ pub use connection::{Connection, ConnectionArgs, DEFAULT_URL, Home, TokenSource}
 pub use doctor::DoctorArgs;
 pub use error::{Error, Refusal};
 pub use history::HistoryArgs;
+pub use plugin::PluginArgs;
 pub use queue::QueueArgs;
 pub use schedules::SchedulesArgs;
 pub use status::StatusArgs;
@@ -75,6 +77,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Show the queue, its dead jobs, and try one again
     Queue(QueueArgs),
+    /// List plugins, run a tool of one, and see what its runner logged
+    Plugin(PluginArgs),
     /// List, allow and refuse calls that wait for the owner
     Approvals(ApprovalsArgs),
     /// List the schedules
@@ -116,6 +120,10 @@ async fn dispatch(
             return Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Command::Status(args) => status::run(args, &client()?, out).await?,
+        Command::Plugin(args) => {
+            let ok = plugin::run(args, &client()?, out).await?;
+            return Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Command::Queue(args) => queue::run(args, &client()?, out).await?,
         Command::Approvals(args) => approvals::run(args, &client()?, out).await?,
         Command::Schedules(args) => schedules::run(args, &client()?, out).await?,

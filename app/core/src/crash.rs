@@ -26,7 +26,7 @@ pub const POINTS: &[&str] = &[
     "delivery.settle",
     "effect.commit",
     "late.expect",
-    "late.delivered",
+    "plugin.call",
 ];
 
 /// Dies here if told to: the step has not happened.

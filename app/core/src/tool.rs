@@ -171,7 +171,7 @@ pub trait Tools: Send + Sync + 'static {
 
     /// Told once the output of a call that may happen only once is recorded: whoever keeps its
     /// result for [`Self::ask_after`] may let it go. Not told again after a crash.
-    async fn recorded(&self, _call: &ToolCall, _context: CallContext) {}
+    async fn recorded(&self, _call: &ToolCall, _context: CallContext, _output: &ToolOutput) {}
 }
 
 /// What is known of a call whose worker died.

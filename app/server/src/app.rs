@@ -3,17 +3,18 @@
 use crate::{
     config::Config,
     deliveries::DeliveryWorker,
+    plugins::{Plugins, fixed_tokens},
     sweeps,
     turns::{TurnWorker, chain},
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
-use famulus_api::{Api, Grantable, Hub, Readiness};
+use famulus_api::{Api, Doors, Grantable, Hub, Readiness};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic, worker};
 use famulus_store::{Connect, ConnectError, Store};
-use famulus_tools::{Catalogue, CatalogueError, Ports, Tool};
+use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
 use jiff::tz::TimeZone;
 use secrecy::SecretString;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
@@ -29,6 +30,8 @@ pub struct Parts {
     pub config: Config,
     pub webhook_secret: Option<SecretString>,
     pub model: Arc<dyn Model>,
+    /// Where plugins run.
+    pub plugins: Plugins,
     /// Beside the built-in ones.
     pub extra_tools: Vec<Arc<dyn Tool>>,
     pub clock: Arc<dyn Clock>,
@@ -43,6 +46,8 @@ pub struct App {
     pub owner_is_new: bool,
     pub public: SocketAddr,
     pub internal: SocketAddr,
+    /// For sandboxes, where there are some.
+    pub callback: Option<SocketAddr>,
     pub tool_names: Vec<String>,
     pub model_name: String,
     /// The bounds of turns; sending new ones puts them in force.
@@ -62,21 +67,33 @@ pub enum StartError {
     Webhook(#[from] http::SetupError),
     #[error(transparent)]
     Tools(#[from] CatalogueError),
+    #[error("plugins cannot be reached")]
+    Plugins(#[from] famulus_cluster::ConnectError),
     #[error("an address that was bound cannot be read")]
     Address(#[source] std::io::Error),
     #[error("{0}")]
     Number(String),
 }
 
+/// The sockets that the assistant listens on.
+#[derive(Debug)]
+pub struct Sockets {
+    pub doors: Doors,
+    pub canary: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Those of an assistant without sandboxes.
+    pub fn front(public: TcpListener, internal: TcpListener) -> Self {
+        Self { doors: Doors { public, internal, callback: None }, canary: None }
+    }
+}
+
 impl App {
     /// Connects, migrates, and starts every task.
-    pub async fn start(
-        parts: Parts,
-        public: TcpListener,
-        internal: TcpListener,
-        tasks: &Tasks,
-    ) -> Result<Self, StartError> {
-        let Parts { connect, config, webhook_secret, model, extra_tools, clock, metrics } = parts;
+    pub async fn start(parts: Parts, sockets: Sockets, tasks: &Tasks) -> Result<Self, StartError> {
+        let Parts { connect, config, webhook_secret, model, plugins, extra_tools, clock, metrics } =
+            parts;
         let grace = seconds("queue.grace_seconds", config.queue.grace_seconds)?;
         let shutdown = tasks.token();
         // The store outlives the shutdown's beginning, because what drains still needs it: it ends
@@ -95,10 +112,17 @@ impl App {
             Arc::new(HttpChannel::new(http::Config { webhook_url, webhook_secret })?);
         let channels: Channels = Arc::new(BTreeMap::from([(http.name().to_owned(), http)]));
         let everything = Arc::new(store.clone());
+        let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
             clock: Arc::clone(&clock),
             knowledge: everything.clone(),
             schedules: everything.clone(),
+            plugins: PluginPorts {
+                sandboxes: Arc::clone(&plugins.sandboxes),
+                revisions: everything.clone(),
+                late: everything.clone(),
+                blobs: everything.clone(),
+            },
         };
         let catalogue = Arc::new(Catalogue::with(&ports, extra_tools)?);
         let tool_names: Vec<String> =
@@ -185,16 +209,26 @@ impl App {
         }
 
         let readiness = Readiness::default();
+        let Sockets { doors, canary } = sockets;
         let addresses = (
-            public.local_addr().map_err(StartError::Address)?,
-            internal.local_addr().map_err(StartError::Address)?,
+            doors.public.local_addr().map_err(StartError::Address)?,
+            doors.internal.local_addr().map_err(StartError::Address)?,
         );
+        let callback = doors.callback.as_ref().map(TcpListener::local_addr).transpose();
+        let callback = callback.map_err(StartError::Address)?;
+        if let Some(canary) = canary {
+            let greeting = famulus_api::canary(canary, shutdown.clone());
+            tasks.spawn("api.canary", OnExit::ShutDown, greeting);
+        }
         let api = Api {
             store: store.clone(),
             hub,
             config: config.api,
             readiness: readiness.clone(),
             metrics,
+            sandboxes: plugins.sandboxes,
+            runners: plugins.runners,
+            plugin_tokens: fixed_tokens(catalogue.as_ref()),
             catalogue: catalogue
                 .grantable()
                 .into_iter()
@@ -205,7 +239,7 @@ impl App {
             model_name: model_name.clone(),
         };
         let serving = async move {
-            if let Err(error) = api.serve(public, internal, shutdown).await {
+            if let Err(error) = api.serve(doors, shutdown).await {
                 tracing::error!(error = %chain(&error), "the API has ended");
             }
         };
@@ -216,6 +250,7 @@ impl App {
             owner_is_new,
             public: addresses.0,
             internal: addresses.1,
+            callback,
             tool_names,
             model_name,
             limits,

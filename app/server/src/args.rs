@@ -23,6 +23,8 @@ pub enum Command {
     Up,
     /// Serve on a database that runs already (DATABASE_URL or database.url)
     Serve,
+    /// Bring the database up to date and end (DATABASE_URL or database.url)
+    Migrate,
     /// Show the first token
     Token,
     /// Look at the configuration

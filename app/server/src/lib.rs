@@ -11,6 +11,7 @@ mod deliveries;
 pub mod descriptors;
 pub mod home;
 mod memory;
+pub mod plugins;
 mod say;
 mod sweeps;
 pub mod token;

@@ -32,6 +32,7 @@ async fn run(args: Args) -> ExitCode {
     let done = match args.command {
         Command::Up => Box::pin(up::run(up::Home::Private, args.config, places)).await,
         Command::Serve => Box::pin(up::run(up::Home::Given, args.config, places)).await,
+        Command::Migrate => up::migrate(args.config, places).await,
         Command::Token => up::show_token(args.config, places),
         Command::Config { command } => up::config(command, args.config, places),
         Command::Client(command) => {

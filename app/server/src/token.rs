@@ -84,11 +84,14 @@ pub async fn ensure(
         }
         Err(error) => return Err(error),
     };
-    store
-        .create_token(owner, "first token", Scope::Owner, hash(token.expose_secret()))
-        .await
-        .map_err(TokenError::Store)?;
-    Ok(Some(token))
+    let hash = hash(token.expose_secret());
+    let made = store.create_token(owner, "first token", Scope::Owner, hash).await;
+    let Err(error) = made else { return Ok(Some(token)) };
+    // Another process may have made the same file's token known meanwhile.
+    match store.authenticate(hash).await {
+        Ok(Some(_)) => Ok(None),
+        Ok(None) | Err(_) => Err(TokenError::Store(error)),
+    }
 }
 
 fn write(path: &Path, token: &str) -> Result<(), TokenError> {

@@ -1,14 +1,17 @@
 //! `famulus up` and `famulus serve`: from the configuration to a drained stop.
 
 use crate::{
-    app::{App, Parts},
+    app::{App, Parts, Sockets},
     args::ConfigCommand,
     config::{self, Config, KEYS, SecretRef, Takes},
     descriptors,
     home::Places,
-    memory, say, token,
+    memory,
+    plugins::Plugins,
+    say, token,
 };
 use anyhow::Context;
+use famulus_api::Doors;
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_local::{
@@ -27,6 +30,8 @@ use tokio::net::TcpListener;
 
 /// After a stop begins, everything has this long to end by itself.
 const DRAIN: Duration = Duration::from_secs(20);
+/// A database that starts beside this program is waited for so long.
+const BESIDE: Duration = Duration::from_mins(1);
 
 /// Where the database comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +61,9 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     // Ports first: a second start finds out before it touches anything.
     let public = bind("api.listen", config.api.listen).await?;
     let internal = bind("api.internal_listen", config.api.internal_listen).await?;
+    let callback = bind_if("api.callback_listen", config.api.callback_listen).await?;
+    let canary = bind_if("api.canary_listen", config.api.canary_listen).await?;
+    let sockets = Sockets { doors: Doors { public, internal, callback }, canary };
     let model_config = config.model.clone().resolve(hide).map_err(config::ConfigError::from)?;
     let demo = model_config.base_url.is_none();
     let model = Models::from_config(model_config)?;
@@ -90,6 +98,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         connect: Connect {
             durable_sessions: config.database.durable_sessions,
             relaxed_sessions: config.database.relaxed_sessions,
+            patience: if home == Home::Given { BESIDE } else { Duration::ZERO },
             lease: Duration::try_from_secs_f64(config.queue.lease_seconds)
                 .context("`queue.lease_seconds` must be a positive number of seconds")?,
             ..Connect::new(url)
@@ -97,11 +106,12 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         config: config.clone(),
         webhook_secret,
         model,
+        plugins: Plugins::of(&config),
         extra_tools: Vec::new(),
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let started = Box::pin(App::start(parts, public, internal, &tasks)).await;
+    let started = Box::pin(App::start(parts, sockets, &tasks)).await;
     let app = match started {
         Ok(app) => app,
         Err(error) => {
@@ -115,7 +125,9 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         }
     };
     let token_path = token::path(&data_dir);
-    let made = if home == Home::Private || app.owner_is_new {
+    // A file that is there is told to the database again: the start that should have done so may
+    // have died in between.
+    let made = if home == Home::Private || app.owner_is_new || token_path.exists() {
         token::ensure(&app.store, app.owner.id, &token_path).await?
     } else {
         None
@@ -145,6 +157,22 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         let stopped = postgres.stop().await;
         tracing::info!(?stopped, "the private Postgres has stopped");
     }
+    Ok(())
+}
+
+/// `famulus migrate`: brings the database up to date, for those who may not do it themselves.
+pub async fn migrate(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+    let config = config::load(config_file(file, &places).as_deref())?;
+    let _telemetry = famulus_telemetry::init(&config.telemetry)?;
+    let Some(url) = database_url(&config)? else {
+        anyhow::bail!(
+            "no database is named; set DATABASE_URL (postgres://user@host:5432/database) to the \
+             one to bring up to date"
+        )
+    };
+    let connect = Connect { patience: BESIDE, ..Connect::new(url.expose_secret()) };
+    let target = famulus_store::migrate(&connect).await?;
+    say::line(&format!("The database at {target} is up to date."));
     Ok(())
 }
 
@@ -191,6 +219,16 @@ pub fn data_dir(file: Option<PathBuf>, places: Places) -> anyhow::Result<PathBuf
 
 fn config_file(given: Option<PathBuf>, places: &Places) -> Option<PathBuf> {
     given.or_else(|| places.config.exists().then(|| places.config.clone()))
+}
+
+async fn bind_if(
+    key: &str,
+    address: Option<std::net::SocketAddr>,
+) -> anyhow::Result<Option<TcpListener>> {
+    match address {
+        Some(address) => bind(key, address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 async fn bind(key: &str, address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {

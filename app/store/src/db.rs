@@ -13,6 +13,7 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{fmt::Write as _, str::FromStr, sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// The role that the app works under: no superuser, no way around row-level security.
@@ -22,6 +23,8 @@ pub(crate) const APP_ROLE: &str = "famulus_app";
 const FROZEN: &str = "15s";
 /// Closing waits this long for sessions that still work.
 const CLOSING: Duration = Duration::from_secs(5);
+/// Between two tries to reach a database that starts.
+const START_AGAIN: Duration = Duration::from_millis(500);
 
 /// How the store is opened.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Connect {
     pub relaxed_sessions: u32,
     /// How long a lease lasts without a heartbeat.
     pub lease: Duration,
+    /// How long a database that does not answer yet is waited for.
+    pub patience: Duration,
 }
 
 impl Connect {
@@ -43,6 +48,7 @@ impl Connect {
             durable_sessions: 12,
             relaxed_sessions: 6,
             lease: Duration::from_secs(20),
+            patience: Duration::ZERO,
         }
     }
 }
@@ -85,19 +91,7 @@ impl Store {
         connect: Connect,
         shutdown: CancellationToken,
     ) -> Result<(Self, Background), ConnectError> {
-        let options = PgConnectOptions::from_str(&connect.url)
-            .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?
-            .application_name("famulus")
-            // What is there already when a start looks is no news to who reads the log.
-            .options([("client_min_messages", "warning")]);
-        let target = target_of(&options);
-        let mut first = PgConnection::connect_with(&options)
-            .await
-            .map_err(|source| ConnectError::Unreachable { target, source })?;
-        check_version(&mut first, &target_of(&options)).await?;
-        let role = prepare_role(&mut first).await?;
-        schema::bring_up_to_date(&mut first, role).await?;
-        first.close().await.map_err(ConnectError::Database)?;
+        let (options, role) = prepare(&connect).await?;
 
         let durable = pool(&options, connect.durable_sessions, role, "on");
         let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
@@ -155,6 +149,63 @@ impl Store {
     /// Begins a transaction whose commit does not wait for the disk; also right for reads.
     pub(crate) async fn begin_relaxed(&self, scope: Scope<'_>) -> Result<Tx, Error> {
         begin(&self.relaxed, scope).await
+    }
+}
+
+/// Checks version and role, and migrates. Returns where, without credentials.
+///
+/// # Errors
+/// [`ConnectError`] names what is wrong with the database and the remedy.
+pub async fn migrate(connect: &Connect) -> Result<String, ConnectError> {
+    let (options, _role) = prepare(connect).await?;
+    Ok(target_of(&options))
+}
+
+async fn prepare(connect: &Connect) -> Result<(PgConnectOptions, Role), ConnectError> {
+    let options = PgConnectOptions::from_str(&connect.url)
+        .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?
+        .application_name("famulus")
+        // What is there already when a start looks is no news to who reads the log.
+        .options([("client_min_messages", "warning")]);
+    let mut first = first_session(&options, connect.patience).await?;
+    check_version(&mut first, &target_of(&options)).await?;
+    let role = prepare_role(&mut first).await?;
+    schema::bring_up_to_date(&mut first, role).await?;
+    first.close().await.map_err(ConnectError::Database)?;
+    Ok((options, role))
+}
+
+/// Waits for a database that is about to be there; one that refuses is not asked again.
+async fn first_session(
+    options: &PgConnectOptions,
+    patience: Duration,
+) -> Result<PgConnection, ConnectError> {
+    let until = Instant::now() + patience;
+    let mut told = false;
+    loop {
+        let source = match PgConnection::connect_with(options).await {
+            Ok(session) => return Ok(session),
+            Err(source) => source,
+        };
+        if !is_starting(&source) || Instant::now() >= until {
+            return Err(ConnectError::Unreachable { target: target_of(options), source });
+        }
+        if !told {
+            tracing::info!(target = target_of(options), error = %source,
+                "waiting for the database, which does not answer yet");
+            told = true;
+        }
+        sleep(START_AGAIN).await;
+    }
+}
+
+/// Whether nobody listens there, or a Postgres that says it is about to.
+fn is_starting(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        other => {
+            other.as_database_error().and_then(|error| error.code()).as_deref() == Some("57P03")
+        }
     }
 }
 

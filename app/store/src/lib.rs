@@ -43,7 +43,7 @@ pub use accept::{Accept, AcceptError, Accepted, Disposition};
 pub use agents::{AgentChange, NewAgent};
 pub use approvals::{Decide, Decided};
 pub use conversations::NewConversation;
-pub use db::{Background, Connect, Scope, Store};
+pub use db::{Background, Connect, Scope, Store, migrate};
 pub use error::{ConnectError, Error};
 pub use events::Cursor;
 pub use inspect::{DatabaseFacts, QueueReport};

@@ -103,9 +103,9 @@ impl Tools for Catalogue {
         }
     }
 
-    async fn recorded(&self, call: &ToolCall, context: CallContext) {
+    async fn recorded(&self, call: &ToolCall, context: CallContext, output: &ToolOutput) {
         let Ok(ready) = self.read(call, &context.grants) else { return };
-        let told = ready.entry.tool.recorded(ready.arguments, &context);
+        let told = ready.entry.tool.recorded(ready.arguments, &context, output);
         if timeout(LOOK, AssertUnwindSafe(told).catch_unwind()).await.is_err() {
             tracing::warn!(
                 tool = call.name,

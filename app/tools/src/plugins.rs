@@ -47,12 +47,12 @@ impl PluginPorts {
     }
 }
 
-/// The tool of this name, if the owner permits it, with what is said of it.
+/// Whether the owner permits the tool of this name; what is not permitted is not found.
 pub(crate) fn permitted(
     plugin: &PluginState,
     description: Option<&Description>,
     tool: &str,
-) -> Result<Option<ToolDescription>, ToolError> {
+) -> Result<(), ToolError> {
     if !plugin.tools.iter().any(|permitted| permitted == tool) {
         let tools: Vec<String> = plugin
             .tools
@@ -66,7 +66,7 @@ pub(crate) fn permitted(
             format!("the plugin `{name}` has no tool `{tool}`; its tools are: {}", tools.join(", "))
         }));
     }
-    Ok(described(description, tool).cloned())
+    Ok(())
 }
 
 pub(crate) fn described<'a>(

@@ -59,7 +59,7 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Told once what came of a call is recorded, so that the other side need not keep it.
-    async fn recorded(&self, _: Value, _: &CallContext) {}
+    async fn recorded(&self, _: Value, _: &CallContext, _output: &ToolOutput) {}
 }
 
 /// What policy says of one action.

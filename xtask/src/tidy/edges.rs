@@ -32,6 +32,7 @@ const EDGES: [(&str, &[&str]); 20] = [
             "famulus-api",
             "famulus-channels",
             "famulus-cli",
+            "famulus-cluster",
             "famulus-core",
             LIFECYCLE,
             "famulus-local",

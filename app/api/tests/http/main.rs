@@ -7,6 +7,8 @@
     reason = "a test ends where it fails"
 )]
 
+mod runners;
+mod sandboxes;
 mod support;
 
 use famulus_api::Config;

@@ -2,7 +2,9 @@
 //!
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
-use famulus_api::{Api, Config, Grantable, Hub, Readiness};
+use crate::runners::FakeRunners;
+use famulus_api::{Api, Config, Doors, Grantable, Hub, Readiness};
+use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
     clock::SystemClock,
@@ -16,6 +18,7 @@ use famulus_core::{
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic};
 use famulus_store::{Connect, NewPerson, Store};
+use famulus_tools::fake::plugins::{FakeSandboxes, Play, plugin, result};
 use futures::FutureExt as _;
 use reqwest::{Client, Method, RequestBuilder};
 use sha2::{Digest as _, Sha256};
@@ -40,6 +43,9 @@ pub(crate) struct World {
     pub(crate) owner: Person,
     pub(crate) address: SocketAddr,
     pub(crate) internal: SocketAddr,
+    pub(crate) callback: SocketAddr,
+    pub(crate) canary: SocketAddr,
+    pub(crate) sandboxes: Arc<FakeSandboxes>,
     pub(crate) client: Client,
     pub(crate) tasks: Tasks,
 }
@@ -94,7 +100,13 @@ impl World {
         tasks.spawn("viewers", OnExit::Log, follow);
         let readiness = Readiness::new();
         readiness.started();
+        let sandboxes = FakeSandboxes::new(vec![plugin("weather", &["look"])], |call| {
+            Play::End(result(RunOutput::Json(call.parameters.to_string())))
+        });
         let api = Api {
+            sandboxes: sandboxes.clone(),
+            runners: Arc::new(FakeRunners { store: store.clone() }),
+            plugin_tokens: 250,
             store: store.clone(),
             hub: Arc::clone(&hub),
             config,
@@ -108,10 +120,15 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inner = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, internal) = (listener.local_addr().unwrap(), inner.local_addr().unwrap());
-        let serving = api.serve(listener, inner, tasks.token());
+        let back = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let bird = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (callback, canary) = (back.local_addr().unwrap(), bird.local_addr().unwrap());
+        tasks.spawn("canary", OnExit::Log, famulus_api::canary(bird, tasks.token()));
+        let doors = Doors { public: listener, internal: inner, callback: Some(back) };
+        let serving = api.serve(doors, tasks.token());
         tasks.spawn("api", OnExit::Log, async move { serving.await.unwrap() });
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { store, hub, owner, address, internal, client, tasks }
+        Self { store, hub, owner, address, internal, callback, canary, sandboxes, client, tasks }
     }
 
     pub(crate) fn call(&self, token: &str, method: Method, path: &str) -> RequestBuilder {

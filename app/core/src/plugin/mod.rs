@@ -117,6 +117,9 @@ pub struct LateCall {
 pub trait LateCalls: Send + Sync + 'static {
     /// Expects the result of a call. Done again before it came, the new token counts.
     async fn expect(&self, call: &LateCall) -> Result<(), StoreError>;
+
+    /// Whether the result of this call comes, or has come, by itself.
+    async fn is_late(&self, person: PersonId, id: &str) -> Result<bool, StoreError>;
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 
 #[path = "harness/model.rs"]
 mod model;
+#[path = "harness/sandboxes.rs"]
+mod sandboxes;
 #[path = "harness/script.rs"]
 mod script;
 #[path = "harness/tools.rs"]
@@ -18,7 +20,7 @@ use clap::Parser;
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::{Signals, Tasks};
 use famulus_server::{
-    app::{App, Parts},
+    app::{App, Parts, Sockets},
     config::Config,
     token,
 };
@@ -110,13 +112,16 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         config,
         webhook_secret: Some(SecretString::from(WEBHOOK_SECRET)),
         model: Arc::new(model::Scripted { pace: Duration::from_millis(args.pace_ms) }),
+        plugins: sandboxes::counting(args.counter),
         extra_tools: tools::all(args.counter),
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let app = Box::pin(App::start(parts, anywhere().await?, anywhere().await?, &tasks))
+    let sockets = Sockets::front(anywhere().await?, anywhere().await?);
+    let app = Box::pin(App::start(parts, sockets, &tasks))
         .await
         .context("the assistant did not start")?;
+    sandboxes::describe(&app.store).await?;
     token::ensure(&app.store, app.owner.id, &args.token_file).await?;
     app.ready();
     let ready = serde_json::json!({

@@ -70,6 +70,14 @@ pub const KEYS: &[Key] = &[
     restart("database.relaxed_sessions", "sessions for leases and reads"),
     restart("api.listen", "address and port of the HTTP surface"),
     restart("api.internal_listen", "address and port for what runs beside the assistant"),
+    restart(
+        "api.callback_listen",
+        "address and port for what runs in sandboxes; nothing listens without it",
+    ),
+    restart(
+        "api.canary_listen",
+        "address and port that no sandbox may reach, by which each shows that it is closed in",
+    ),
     restart("api.json_bytes", "largest JSON body, in bytes"),
     restart("api.chat_body_bytes", "largest body of POST /chat, files included, in bytes"),
     restart("api.buffered_bytes", "bodies held in memory at once, in bytes; more of them wait"),
@@ -98,6 +106,12 @@ pub const KEYS: &[Key] = &[
         "name of the variable with the webhook's signing secret",
     ),
     restart("channels.http.webhook_secret.file", "file with the webhook's signing secret"),
+    restart(
+        "cluster.sandbox_namespace",
+        "where Plugins and their Pods are; plugins run nowhere without it",
+    ),
+    restart("cluster.root_key_file", "file with the installation's root key"),
+    restart("cluster.callback_url", "where runners find api.callback_listen of this very process"),
     live(
         "telemetry.log",
         "error, warn, info, debug, trace, or directives such as info,famulus_queue=debug",

@@ -29,6 +29,8 @@ pub struct Config {
     pub api: famulus_api::Config,
     pub channels: Channels,
     pub telemetry: famulus_telemetry::Config,
+    /// Absent on one machine, where no plugin runs.
+    pub cluster: Option<Cluster>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -196,6 +198,15 @@ impl Default for Database {
             relaxed_sessions: 6,
         }
     }
+}
+
+/// Where plugins run, each in Pods of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub sandbox_namespace: String,
+    pub root_key_file: PathBuf,
+    pub callback_url: Url,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

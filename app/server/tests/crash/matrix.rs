@@ -97,7 +97,7 @@ async fn reborn(world: &World) -> Result<()> {
 async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
     let [one, two, three] = *conversations;
     let first = async {
-        let script = Script::new(&[&[Word::A, Word::B], &[Word::Note]]);
+        let script = Script::new(&[&[Word::A, Word::B, Word::P], &[Word::Note]]);
         person.say(one, script, Meeting::Queue).await?;
         let cut = Script { cut: true, ..Script::new(&[&[Word::A]]) };
         let cut = person.say(one, cut, Meeting::Queue).await?;
@@ -109,7 +109,7 @@ async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
         person.say(two, asking.clone(), Meeting::Queue).await?;
         let denied = Script { denied: true, ..asking };
         person.say(two, denied, Meeting::Queue).await?;
-        person.say(two, Script::new(&[&[Word::B]]), Meeting::Queue).await
+        person.say(two, Script::new(&[&[Word::B, Word::P]]), Meeting::Queue).await
     };
     let third = async {
         let long = person.say(three, Script::new(&[&[Word::B]]).long(), Meeting::Queue).await?;

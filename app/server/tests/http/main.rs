@@ -12,6 +12,7 @@
 //! | `hostile` | clients that send too much, or too often, and a full disk |
 //! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
+//! | `plugins` | a tool of a plugin in a conversation, now and later, stopped and taken over |
 //! | `replicas` | two processes on one database are one assistant |
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -20,6 +21,7 @@ mod approvals;
 mod conversation;
 mod hostile;
 mod people;
+mod plugins;
 mod provider;
 mod replicas;
 mod room;

@@ -11,6 +11,8 @@ pub(crate) enum Word {
     B,
     /// Counts; never repeated, and only after a yes.
     C,
+    /// A tool of a plugin: counts; never repeated, and asked after.
+    P,
     /// Stores a memory.
     Note,
 }
@@ -21,6 +23,7 @@ impl Word {
             Self::A => "effect_a",
             Self::B => "effect_b",
             Self::C => "effect_c",
+            Self::P => "run_plugin_tool",
             Self::Note => "manage_knowledge",
         }
     }
@@ -30,6 +33,7 @@ impl Word {
             Self::A => "a",
             Self::B => "b",
             Self::C => "c",
+            Self::P => "p",
             Self::Note => "note",
         }
     }

@@ -226,7 +226,8 @@ async fn talk(
 }
 
 fn random_script(seed: &mut Seed) -> Script {
-    const WORDS: [Word; 7] = [Word::A, Word::A, Word::B, Word::B, Word::Note, Word::Note, Word::C];
+    const WORDS: [Word; 8] =
+        [Word::A, Word::A, Word::B, Word::B, Word::Note, Word::Note, Word::C, Word::P];
     let mut script = Script::default();
     for _ in 0..seed.below(3) {
         let mut step = Vec::new();

@@ -18,6 +18,7 @@ use crate::plugins::{self, PluginPorts};
 use crate::tool::{Policy, Tool, ToolError, typed};
 use async_trait::async_trait;
 use famulus_core::Clock;
+use famulus_core::crash;
 use famulus_core::plugin::{self, LateCall, Outcome};
 use famulus_core::sandbox::{Progress, SandboxAnswer, SandboxCall, SandboxError};
 use famulus_core::tool::{AskedAfter, CallContext, Effect, Repeat, ToolOutput};
@@ -101,7 +102,9 @@ impl Tool for RunPluginTool {
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError> {
         let arguments: Arguments = typed(arguments)?;
         let call = self.prepare(&arguments, context).await.map_err(before_sending)?;
+        crash::before("plugin.call");
         let ended = self.send(call).await;
+        crash::after("plugin.call");
         Ok(output(&arguments, &context.key.to_string(), ended))
     }
 
@@ -117,9 +120,7 @@ impl Tool for RunPluginTool {
             loop {
                 let asked = sandboxes.ask(&arguments.plugin, &id, sent, context.person.id).await;
                 match asked {
-                    Ok(Some(answer)) => {
-                        return AskedAfter::Ended(output(&arguments, &id, Ok(answer)));
-                    }
+                    Ok(Some(answer)) => return self.happened(&arguments, context, answer).await,
                     Ok(None) => return AskedAfter::NotSent,
                     Err(
                         error @ (SandboxError::Unreachable { .. } | SandboxError::NotReady { .. }),
@@ -145,14 +146,37 @@ impl Tool for RunPluginTool {
         timeout(ASKING, asking).await.unwrap_or(AskedAfter::Unknown)
     }
 
-    async fn recorded(&self, arguments: Value, context: &CallContext) {
-        if let Ok(Arguments { plugin, .. }) = typed::<Arguments>(arguments) {
-            self.plugins.sandboxes.acknowledge(&plugin, &context.key.to_string()).await;
+    async fn recorded(&self, arguments: Value, context: &CallContext, recorded: &ToolOutput) {
+        let Ok(arguments) = typed::<Arguments>(arguments) else { return };
+        let id = context.key.to_string();
+        // What is recorded of a call that ends later is not its result: that comes by itself.
+        if *recorded != output(&arguments, &id, Ok(SandboxAnswer::Running)) {
+            self.plugins.sandboxes.acknowledge(&arguments.plugin, &id).await;
         }
     }
 }
 
 impl RunPluginTool {
+    /// What is recorded of a call that has happened. The result of one that ends later comes by
+    /// itself, also when it is there already: it must not count twice.
+    async fn happened(
+        &self,
+        arguments: &Arguments,
+        context: &CallContext,
+        answer: SandboxAnswer,
+    ) -> AskedAfter {
+        let id = context.key.to_string();
+        let answer = match self.plugins.late.is_late(context.person.id, &id).await {
+            Ok(true) => SandboxAnswer::Running,
+            Ok(false) => answer,
+            Err(error) => {
+                tracing::warn!(%error, call.id = id, "how a result comes cannot be told");
+                return AskedAfter::Unknown;
+            }
+        };
+        AskedAfter::Ended(output(arguments, &id, Ok(answer)))
+    }
+
     /// Everything up to the moment in which the call leaves: an error means that nothing happened.
     async fn prepare(
         &self,
@@ -162,19 +186,25 @@ impl RunPluginTool {
         let Arguments { plugin, tool, parameters } = arguments;
         let state = self.plugins.find(plugin).await?;
         let description = self.plugins.described(&state).await?;
-        let described = plugins::permitted(&state, description.as_ref(), tool)?;
+        plugins::permitted(&state, description.as_ref(), tool)?;
         if !state.ready {
             let (reason, message) = (state.reason, state.message);
             let error = SandboxError::NotReady { plugin: plugin.clone(), reason, message };
             return Err(plugins::told(&error));
         }
+        // Whether it ends later decides how its result comes, so nothing runs undescribed.
+        let described = plugins::described(description.as_ref(), tool).ok_or_else(|| {
+            ToolError::call(format!(
+                "what the tools of `{plugin}` take is not known here; its owner can have it built \
+                 again by changing the annotation famulus.dev/refresh of its Plugin"
+            ))
+        })?;
         let blobs = self.plugins.blobs.as_ref();
         let person = context.person.id;
         let (parameters, files) =
-            parameters::with_files(parameters, described.as_ref(), blobs, person).await?;
+            parameters::with_files(parameters, described, blobs, person).await?;
         let id = context.key.to_string();
-        // Of a tool that nothing is known of it is not known either when it ends.
-        let token = if described.is_none_or(|tool| tool.r#async) {
+        let token = if described.r#async {
             Some(self.expect(&id, arguments, context).await?)
         } else {
             None

@@ -175,6 +175,10 @@ impl LateCalls for FakeRevisions {
         expected.push(call.clone());
         Ok(())
     }
+
+    async fn is_late(&self, _person: PersonId, id: &str) -> Result<bool, StoreError> {
+        Ok(lock(&self.expected).iter().any(|call| call.id == id))
+    }
 }
 
 /// Files in memory.

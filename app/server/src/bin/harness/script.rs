@@ -46,6 +46,8 @@ enum Tool {
     B,
     /// Counts; never repeated, and the owner is asked first.
     C,
+    /// A tool of a plugin: counts, and is asked after.
+    P,
     /// Stores a memory.
     Note,
 }
@@ -107,6 +109,14 @@ fn call(number: u64, place: usize, tool: Tool) -> ToolCall {
         Tool::A => ("effect_a", counted),
         Tool::B => ("effect_b", counted),
         Tool::C => ("effect_c", counted),
+        Tool::P => (
+            "run_plugin_tool",
+            json!({
+                "plugin": "counter",
+                "tool": if place.is_multiple_of(2) { "count" } else { "later" },
+                "parameters": counted,
+            }),
+        ),
         Tool::Note => (
             "manage_knowledge",
             json!({
@@ -140,6 +150,7 @@ impl Script {
                     "a" => Tool::A,
                     "b" => Tool::B,
                     "c" => Tool::C,
+                    "p" => Tool::P,
                     "note" => Tool::Note,
                     "long" => {
                         script.long = true;

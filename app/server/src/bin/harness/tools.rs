@@ -71,12 +71,17 @@ impl Tool for Counted {
 
 impl Counted {
     async fn count(&self, line: &str) -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(self.counter).await?;
-        stream.write_all(line.as_bytes()).await?;
-        let mut answer = String::new();
-        if BufReader::new(stream).read_line(&mut answer).await? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(answer.trim_end().to_owned())
+        tell(self.counter, line).await
     }
+}
+
+/// Says one line to the service, and reads its answer.
+pub(crate) async fn tell(counter: SocketAddr, line: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(counter).await?;
+    stream.write_all(line.as_bytes()).await?;
+    let mut answer = String::new();
+    if BufReader::new(stream).read_line(&mut answer).await? == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(answer.trim_end().to_owned())
 }

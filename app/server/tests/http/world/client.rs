@@ -59,6 +59,11 @@ impl Client {
         self.http.request(method, format!("http://{}{path}", self.address)).bearer_auth(&self.token)
     }
 
+    /// A request without the token, to wherever.
+    pub(crate) fn anybody(&self, method: Method, url: String) -> RequestBuilder {
+        self.http.request(method, url)
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         answer(self.request(Method::GET, path)).await
     }

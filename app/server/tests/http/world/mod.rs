@@ -14,17 +14,20 @@ pub(crate) use database::Database;
 pub(crate) use puppet::{Do, Puppet, Text, call, say};
 pub(crate) use raw::Raw;
 
+use famulus_api::Doors;
 use famulus_core::{Clock, clock::SystemClock, model::Model, person::Scope};
 use famulus_lifecycle::Tasks;
 use famulus_models::Models;
 use famulus_server::{
-    app::{App, Parts},
+    app::{App, Parts, Sockets},
     config::Config,
+    plugins::Plugins,
     token,
 };
 use famulus_store::Connect;
 use famulus_tools::Tool;
 use futures::FutureExt as _;
+use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret as _;
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
@@ -40,6 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) plugins: Plugins,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -52,7 +56,13 @@ impl Setup {
         config.queue.grace_seconds = 0.1;
         config.api.requests_per_second = 1_000_000;
         config.api.requests_burst = 1_000_000;
-        Self { config, model, tools: Vec::new(), clock: Arc::new(SystemClock) }
+        Self {
+            config,
+            model,
+            plugins: Plugins::Nowhere,
+            tools: Vec::new(),
+            clock: Arc::new(SystemClock),
+        }
     }
 
     /// With whatever model the section `model` of the configuration describes.
@@ -105,6 +115,23 @@ pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
 }
 
 impl World {
+    /// A request at the first assistant's door for sandboxes, with what opens it in these tests.
+    pub(crate) fn at_sandbox_door(&self, method: Method, path: &str) -> RequestBuilder {
+        let address = self.running.lock().unwrap()[0].1.callback.unwrap();
+        self.owner
+            .anybody(method, format!("http://{address}{path}"))
+            .bearer_auth("yes")
+            .header("famulus-plugin", "weather")
+            .header("famulus-rendered", "1")
+    }
+
+    /// Ends the first assistant.
+    pub(crate) async fn end_first(&self) {
+        let (tasks, app) = self.running.lock().unwrap().remove(0);
+        let _stragglers = tasks.drain(Duration::from_secs(5)).await;
+        app.store.close().await;
+    }
+
     /// Starts another assistant on the same database; its owner is the same.
     pub(crate) async fn another(&self, setup: Setup) -> Client {
         let tasks = Tasks::new();
@@ -116,7 +143,7 @@ impl World {
 }
 
 async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
-    let Setup { config, model, tools, clock } = setup;
+    let Setup { config, model, plugins, tools, clock } = setup;
     let parts = Parts {
         connect: Connect {
             durable_sessions: 4,
@@ -126,12 +153,15 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
         config,
         webhook_secret: None,
         model,
+        plugins,
         extra_tools: tools,
         clock,
         metrics: Arc::new(String::new),
     };
-    let (public, internal) = (listen().await, listen().await);
-    let app = Box::pin(App::start(parts, public, internal, tasks)).await.unwrap();
+    let doors =
+        Doors { public: listen().await, internal: listen().await, callback: Some(listen().await) };
+    let sockets = Sockets { doors, canary: Some(listen().await) };
+    let app = Box::pin(App::start(parts, sockets, tasks)).await.unwrap();
     app.ready();
     app
 }

@@ -60,6 +60,7 @@ pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
                     effect.check_once(found);
                     effect.check_approved(tables, script.denied, found);
                 }
+                Word::P => effect.check_asked(found),
                 Word::Note => {
                     let stored = notes.remove(format!("note {number}.{at}").as_str()).unwrap_or(0);
                     effect.check_stored(stored, found);
@@ -112,8 +113,12 @@ fn place_of(call: &Call) -> Option<Place> {
         let (number, at) = note.strip_prefix("note ")?.split_once('.')?;
         return Some((number.parse().ok()?, at.parse().ok()?));
     }
-    let at = usize::try_from(call.arguments["at"].as_u64()?).ok()?;
-    Some((call.arguments["n"].as_u64()?, at))
+    let counted = match &call.arguments["parameters"] {
+        serde_json::Value::Null => &call.arguments,
+        of_plugin => of_plugin,
+    };
+    let at = usize::try_from(counted["at"].as_u64()?).ok()?;
+    Some((counted["n"].as_u64()?, at))
 }
 
 impl Effect<'_> {
@@ -165,6 +170,18 @@ impl Effect<'_> {
         };
         if !fits {
             self.bad("did not happen as often as is said of it", found);
+        }
+    }
+
+    /// Happens once, and somebody always knows: whoever takes over asks.
+    fn check_asked(&self, found: &mut Vec<String>) {
+        let fits = match (self.outcome(), self.requests.len()) {
+            ("text", 1) => true,
+            ("", 0 | 1) | ("unknown" | "error", 0 | 1) => !self.complete,
+            _ => false,
+        };
+        if !fits {
+            self.bad("did not happen once, or nobody asked", found);
         }
     }
 

@@ -17,13 +17,12 @@ const ID: usize = 36;
 /// The parameters with every file as `{"filename": …, "upload": N}`, and the files in that order.
 pub(super) async fn with_files(
     parameters: &Value,
-    tool: Option<&ToolDescription>,
+    tool: &ToolDescription,
     blobs: &dyn Blobs,
     person: PersonId,
 ) -> Result<(Value, Vec<BlobRef>), ToolError> {
     let mut files = Vec::new();
-    let names: Vec<&str> =
-        tool.map(|tool| tool.file_parameters().collect()).unwrap_or_default();
+    let names: Vec<&str> = tool.file_parameters().collect();
     let mut parameters = parameters.clone();
     let items: Vec<&mut Value> = match &mut parameters {
         Value::Array(items) => items.iter_mut().collect(),

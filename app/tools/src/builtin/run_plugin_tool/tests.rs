@@ -80,6 +80,20 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     };
     assert_eq!((expected_id, *conversation), (&id, bench.context.conversation));
     assert_eq!(token_hash[..], Sha256::digest(token.as_bytes())[..]);
+    drop(expected);
+    // Its result is not what was recorded, and stays with the runner until it comes.
+    let asked = call_of("run_plugin_tool", r#"{"plugin": "weather", "tool": "watch"}"#);
+    bench.catalogue.recorded(&asked, bench.context.clone(), &ToolOutput::Text(text)).await;
+    assert!(bench.sandboxes.acknowledged().is_empty());
+}
+
+#[tokio::test]
+async fn a_tool_of_which_nothing_is_known_does_not_run() {
+    let mut bench = Bench::new();
+    bench.revisions.descriptions.lock().unwrap().clear();
+    let error = bench.error("run_plugin_tool", look("Berlin")).await;
+    assert!(error.contains("famulus.dev/refresh"), "{error}");
+    assert!(bench.sandboxes.calls().is_empty());
 }
 
 #[tokio::test]
@@ -161,7 +175,8 @@ async fn a_call_whose_worker_died_is_asked_after() {
     let AskedAfter::Ended(ToolOutput::Text(text)) = ask().await else { panic!("not ended") };
     assert!(text.contains("sunny"), "{text}");
     assert!(bench.sandboxes.acknowledged().is_empty());
-    bench.catalogue.recorded(&call, bench.context.clone()).await;
+    let output = ToolOutput::Text(text);
+    bench.catalogue.recorded(&call, bench.context.clone(), &output).await;
     assert_eq!(bench.sandboxes.acknowledged(), [id]);
 }
 
@@ -179,4 +194,17 @@ async fn a_turn_that_stops_ends_the_call() {
     });
     assert!(matches!(output, ToolOutput::Unknown(_) | ToolOutput::Error(_)), "{output:?}");
     assert!(bench.sandboxes.calls()[0].cancel.is_cancelled());
+}
+
+#[tokio::test]
+async fn the_result_of_a_late_call_counts_once_although_its_worker_died() {
+    let mut bench = Bench::new();
+    let arguments = json!({"plugin": "weather", "tool": "watch"});
+    let first = bench.call("run_plugin_tool", arguments.clone()).await;
+    let id = bench.context.key.to_string();
+    bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("storm".into()))));
+    let call = call_of("run_plugin_tool", &arguments.to_string());
+    let asked =
+        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await;
+    assert_eq!(asked, AskedAfter::Ended(first));
 }

@@ -1,0 +1,66 @@
+//! One machine without a cluster has nowhere to confine a plugin: it runs none, and says so.
+
+use async_trait::async_trait;
+use famulus_core::ids::PersonId;
+use famulus_core::runner::{Proof, Runners};
+use famulus_core::sandbox::{
+    PluginState, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, Sandboxes,
+};
+use jiff::Timestamp;
+
+/// No sandboxes.
+#[derive(Clone, Copy, Debug)]
+pub struct Nowhere;
+
+fn refused() -> SandboxError {
+    SandboxError::Nowhere(
+        "each needs a Pod of its own, and this is one machine without a cluster; install Famulus \
+         in a cluster, which may be a single node"
+            .to_owned(),
+    )
+}
+
+#[async_trait]
+impl Sandboxes for Nowhere {
+    async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError> {
+        Err(refused())
+    }
+
+    async fn run(&self, _: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
+        Err(refused())
+    }
+
+    async fn ask(
+        &self,
+        _: &str,
+        _: &str,
+        _: Timestamp,
+        _: PersonId,
+    ) -> Result<Option<SandboxAnswer>, SandboxError> {
+        Err(refused())
+    }
+
+    async fn acknowledge(&self, _: &str, _: &str) {}
+
+    async fn logs(&self, _: &str) -> Result<Vec<String>, SandboxError> {
+        Err(refused())
+    }
+}
+
+#[async_trait]
+impl Runners for Nowhere {
+    /// Nobody runs anywhere, so nobody calls from there.
+    fn proves(&self, _: Proof<'_>) -> Option<String> {
+        None
+    }
+
+    async fn collect(
+        &self,
+        _: &str,
+        _: &str,
+        _: &[u8],
+        _: PersonId,
+    ) -> Result<SandboxResult, SandboxError> {
+        Err(refused())
+    }
+}

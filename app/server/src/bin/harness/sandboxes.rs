@@ -1,0 +1,129 @@
+//! A sandbox of the crash tests: the service at which tools count plays its runner. It outlives this
+//! process, runs a call once for its name, and knows afterwards whether it came.
+
+use crate::tools::tell;
+use async_trait::async_trait;
+use famulus_core::{
+    ids::PersonId,
+    plugin::{Description, ToolDescription},
+    runner::{Proof, Runners},
+    sandbox::{
+        PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult,
+        SandboxRun, Sandboxes,
+    },
+};
+use famulus_server::plugins::{Plugins, Ports};
+use famulus_store::Store;
+use jiff::Timestamp;
+use std::{net::SocketAddr, sync::Arc};
+
+/// The plugin `counter` with its tools `count` and `later`, whose result never comes.
+pub(crate) fn counting(counter: SocketAddr) -> Plugins {
+    let counting = Arc::new(Counting { counter });
+    Plugins::Given(Ports { sandboxes: counting.clone(), runners: counting })
+}
+
+struct Counting {
+    counter: SocketAddr,
+}
+
+const PLUGIN: &str = "counter";
+
+fn revision() -> String {
+    format!("sha256:{}", "0".repeat(64))
+}
+
+/// What a build would have said of it.
+pub(crate) async fn describe(store: &Store) -> Result<(), famulus_store::Error> {
+    let tool = |name: &str, is_async| ToolDescription {
+        name: name.to_owned(),
+        description: "Counts the call.".to_owned(),
+        r#async: is_async,
+        concurrent: false,
+        parameters: serde_json::Map::new(),
+    };
+    let description = Description {
+        plugin: PLUGIN.to_owned(),
+        description: "Counts calls.".to_owned(),
+        instructions: None,
+        commit: None,
+        config: Vec::new(),
+        tools: vec![tool("count", false), tool("later", true)],
+    };
+    store.describe(&revision(), &description).await.map(|_new| ())
+}
+
+#[async_trait]
+impl Sandboxes for Counting {
+    async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError> {
+        Ok(vec![PluginState {
+            name: PLUGIN.to_owned(),
+            ready: true,
+            reason: "Serving".to_owned(),
+            message: "it counts".to_owned(),
+            revision: Some(revision()),
+            commit: None,
+            tools: vec!["count".to_owned(), "later".to_owned()],
+            config_keys: Vec::new(),
+            egress: "none".to_owned(),
+            runners: 1,
+            isolation: None,
+        }])
+    }
+
+    async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
+        let SandboxCall { id, tool, parameters, .. } = call;
+        let line = format!("run_plugin_tool {id} {} {}\n", parameters["n"], parameters["at"]);
+        let answer = tell(self.counter, &line).await.map_err(|error| lost(&error))?;
+        Ok(if tool == "later" { SandboxAnswer::Running } else { ended(answer) })
+    }
+
+    async fn ask(
+        &self,
+        _plugin: &str,
+        id: &str,
+        _sent: Timestamp,
+        _person: PersonId,
+    ) -> Result<Option<SandboxAnswer>, SandboxError> {
+        let answer = tell(self.counter, &format!("ask {id} 0 0\n")).await;
+        let answer = answer.map_err(|error| lost(&error))?;
+        Ok((answer == "counted").then(|| ended(answer)))
+    }
+
+    async fn acknowledge(&self, _plugin: &str, _id: &str) {}
+
+    async fn logs(&self, _plugin: &str) -> Result<Vec<String>, SandboxError> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl Runners for Counting {
+    fn proves(&self, _: Proof<'_>) -> Option<String> {
+        None
+    }
+
+    async fn collect(
+        &self,
+        _plugin: &str,
+        _id: &str,
+        _delivery: &[u8],
+        _person: PersonId,
+    ) -> Result<SandboxResult, SandboxError> {
+        Err(SandboxError::Nowhere("nothing is delivered here".to_owned()))
+    }
+}
+
+fn ended(answer: String) -> SandboxAnswer {
+    let run = SandboxRun {
+        output: RunOutput::Text(answer),
+        files: Vec::new(),
+        notes: Vec::new(),
+        millis: 0,
+    };
+    SandboxAnswer::Ended(SandboxResult { each: false, runs: vec![run] })
+}
+
+fn lost(error: &std::io::Error) -> SandboxError {
+    SandboxError::Lost { plugin: PLUGIN.to_owned(), why: format!("the counter broke off: {error}") }
+}

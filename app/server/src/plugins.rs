@@ -1,0 +1,104 @@
+//! Where the plugins of an assistant run: what the configuration says becomes the ports.
+
+use crate::config;
+use famulus_cluster::{Cluster, ConnectError, Patience};
+use famulus_core::{agent::Grants, runner::Runners, sandbox::Sandboxes, tool::Tools};
+use famulus_lifecycle::Tasks;
+use famulus_local::nowhere::Nowhere;
+use famulus_store::Store;
+use std::sync::Arc;
+
+/// Where plugins run.
+#[derive(Clone)]
+pub enum Plugins {
+    /// Nowhere: on one machine.
+    Nowhere,
+    /// Each in Pods of its own.
+    Cluster(config::Cluster),
+    /// Wherever these say.
+    Given(Ports),
+}
+
+/// What reaches sandboxes, and who comes from there.
+#[derive(Clone)]
+pub struct Ports {
+    pub sandboxes: Arc<dyn Sandboxes>,
+    pub runners: Arc<dyn Runners>,
+}
+
+impl Plugins {
+    pub(crate) fn of(config: &config::Config) -> Self {
+        config.cluster.clone().map_or(Self::Nowhere, Self::Cluster)
+    }
+
+    pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, ConnectError> {
+        match self {
+            Self::Nowhere => Ok(Ports { sandboxes: Arc::new(Nowhere), runners: Arc::new(Nowhere) }),
+            Self::Given(ports) => Ok(ports),
+            Self::Cluster(cluster) => {
+                let config::Cluster { sandbox_namespace, root_key_file, callback_url } = cluster;
+                let config = famulus_cluster::Config {
+                    sandbox_namespace,
+                    root_key_file,
+                    callback_url: callback_url.to_string(),
+                    patience: Patience::default(),
+                };
+                let store = Arc::new(store.clone());
+                let cluster = Cluster::connect(config, store.clone(), store, tasks).await?;
+                Ok(Ports { sandboxes: cluster.clone(), runners: cluster })
+            }
+        }
+    }
+}
+
+/// The tools through which a model meets plugins.
+const TOOLS: [&str; 2] = ["manage_plugins", "run_plugin_tool"];
+/// Bytes that stand for one token.
+const BYTES: usize = 4;
+
+/// What plugins cost a model in every call, in tokens: they are shown when it asks, so that their
+/// number does not matter.
+pub(crate) fn fixed_tokens(tools: &dyn Tools) -> usize {
+    let specs = tools.catalogue(&Grants::all());
+    let of_plugins = specs.iter().filter(|spec| TOOLS.contains(&spec.name.as_str()));
+    let bytes: usize = of_plugins
+        .map(|spec| spec.name.len() + spec.description.len() + spec.schema.to_string().len())
+        .sum();
+    bytes.div_ceil(BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use famulus_core::clock::SystemClock;
+    use famulus_tools::fake::plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play, plugin};
+    use famulus_tools::fake::{FakeKnowledge, FakeSchedules};
+    use famulus_tools::{Catalogue, PluginPorts};
+
+    /// What twenty plugins may cost at most, in tokens.
+    const MOST: usize = 2_500;
+
+    #[test]
+    fn plugins_cost_a_model_little() {
+        let cost = |plugins: usize| {
+            let names: Vec<String> = (0..plugins).map(|number| format!("plugin{number}")).collect();
+            let states = names.iter().map(|name| plugin(name, &["one", "two"])).collect();
+            let clock = Arc::new(SystemClock);
+            let revisions = Arc::<FakeRevisions>::default();
+            let ports = famulus_tools::Ports {
+                knowledge: FakeKnowledge::new(clock.clone()),
+                schedules: FakeSchedules::new(clock.clone()),
+                plugins: PluginPorts {
+                    sandboxes: FakeSandboxes::new(states, |_| Play::Later),
+                    revisions: revisions.clone(),
+                    late: revisions,
+                    blobs: Arc::<FakeBlobs>::default(),
+                },
+                clock,
+            };
+            fixed_tokens(&Catalogue::new(&ports).unwrap())
+        };
+        assert_eq!(cost(20), cost(0));
+        assert!((100..=MOST).contains(&cost(20)), "{}", cost(20));
+    }
+}
