@@ -258,7 +258,13 @@ impl Running {
                         Ok(result) => Line::Result { call, result },
                         Err(error) => Line::Error { call, message: error.to_string() },
                     };
-                    Some((Ok(line(&last)), None))
+                    // What was told on the way to the end comes before it.
+                    let mut lines = Vec::new();
+                    while let Ok(stage) = running.told.try_recv() {
+                        lines.extend_from_slice(&line(&Line::Stage(stage)));
+                    }
+                    lines.extend_from_slice(&line(&last));
+                    Some((Ok(lines.into()), None))
                 }
                 () = sleep(ALIVE) => Some((Ok(line(&Line::Alive)), Some((running, ending)))),
             }

@@ -1,8 +1,11 @@
 //! What one part is told of another is what that other part is.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use serde_json::{Value, json};
+
+use crate::workspace::root;
 
 use super::{CASES, kind, list, namespace, objects, one, pod, release, text};
 
@@ -60,6 +63,38 @@ fn the_operator_is_told_of_the_services_beside_it() {
     let resources = environment["FAMULUS_OPERATOR_RESOURCES"];
     let resources: Value = serde_json::from_str(resources).unwrap();
     assert_eq!(resources["limits"]["memory"], "256Mi");
+}
+
+/// What one part asks of another stands in that other part's source.
+#[test]
+fn what_the_chart_asks_for_is_there() {
+    let source = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let objects = objects(&CASES[5]);
+    let sources =
+        [("home", "app/api/src/routes/table.rs"), ("home-operator", "operator/src/health.rs")];
+    for (deployment, path) in sources {
+        let container = &pod(one(&objects, "Deployment", deployment)).unwrap()["containers"][0];
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let asked = text(container, &format!("/{probe}/httpGet/path"));
+            assert!(
+                source(path).contains(&format!("\"{asked}\"")),
+                "{path} does not serve {asked}"
+            );
+        }
+    }
+    let settings = source("operator/src/settings.rs");
+    for name in environment(one(&objects, "Deployment", "home-operator")).keys() {
+        let setting = name.strip_prefix("FAMULUS_OPERATOR_").unwrap();
+        assert!(settings.contains(&format!("\"{setting}\"")), "the operator has no {setting}");
+    }
+    let keys = source("app/server/src/config/keys.rs");
+    for name in environment(one(&objects, "Deployment", "home")).keys() {
+        let Some(path) = name.strip_prefix("FAMULUS_").filter(|path| path.contains("__")) else {
+            continue;
+        };
+        let key = path.to_lowercase().replace("__", ".");
+        assert!(keys.contains(&format!("\"{key}\"")), "the app has no key {key}");
+    }
 }
 
 /// A Service that selects nobody, or a port that nobody has, is found here and not in a cluster.
