@@ -48,7 +48,7 @@ pub(crate) enum ScaleError {
 
 /// What was done so that a runner starts.
 #[derive(Default)]
-struct Request {
+pub(crate) struct Request {
     asked: Option<Instant>,
     /// This process is to write, and did not yet.
     may: bool,
@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Writes the scale, if this process is the one that does, as soon as the Plugin is seen to
     /// want none: a moment ago another one may have let its runner end.
-    async fn ask_for_one(&self, known: &Known, request: &mut Request) {
+    pub(crate) async fn ask_for_one(&self, known: &Known, request: &mut Request) {
         if request.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
             let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
             request.asked = Some(Instant::now());

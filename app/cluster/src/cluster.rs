@@ -22,7 +22,7 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use crate::activation::unreachable;
+use crate::activation::{Request, unreachable};
 use crate::conduct::{Awaited, Waited, lost};
 use crate::idle::Use;
 use crate::owed::Owed;
@@ -257,7 +257,7 @@ impl Sandboxes for Cluster {
     async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
         let id = call_id(&call.id)?;
         self.known().await?;
-        let known = self.callable(&call.plugin)?;
+        let known = self.named(&call.plugin)?;
         if !known.permits(&call.tool) {
             return Err(SandboxError::Refused(format!(
                 "the owner does not permit the tool `{}` of the plugin `{}`; its spec.permissions \
@@ -265,6 +265,10 @@ impl Sandboxes for Cluster {
                 call.tool, call.plugin
             )));
         }
+        if known.deserves_a_look() {
+            self.ask_for_one(&known, &mut Request::default()).await;
+        }
+        self.callable(&call.plugin)?;
         let span = tracing::info_span!("sandbox.call", plugin.name = known.name, call.id = %id);
         let ward = self.guard(call, id);
         let conducted = self.conduct(&ward.call, &ward.id, &ward.trail).instrument(span);

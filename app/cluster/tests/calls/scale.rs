@@ -72,6 +72,25 @@ async fn a_call_that_comes_while_the_runner_is_let_end_starts_the_next_at_once()
 }
 
 #[tokio::test]
+async fn a_plugin_with_an_open_network_is_refused_at_once_and_looked_at_again() {
+    let bench = Bench::new().await;
+    bench.api.change("plugins", "test", |plugin| {
+        let ready = &mut plugin["status"]["conditions"][0];
+        ready["status"] = json!("False");
+        ready["reason"] = json!("NetworkOpen");
+        ready["message"] = json!("the API server was reached");
+    });
+    bench.api.put("plugins", "zoo", plugin("zoo", json!({})));
+    bench.until_named(&bench.cluster, &["test", "zoo"]).await;
+    for id in ["c1", "c2"] {
+        let error = bench.run(id, "echo", json!({})).await.unwrap_err();
+        let expected = "the plugin `test` is not ready (NetworkOpen): the API server was reached";
+        assert_eq!(error.to_string(), expected);
+    }
+    assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
+}
+
+#[tokio::test]
 async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
     let patience = Patience { start: Duration::from_secs(1), ..Patience::default() };
     let bench = Bench::with(patience).await;
