@@ -46,6 +46,15 @@ pub(crate) enum ScaleError {
     Silent,
 }
 
+/// What was done so that a runner starts.
+#[derive(Default)]
+pub(crate) struct Request {
+    asked: Option<Instant>,
+    /// This process is to write, and did not yet.
+    may: bool,
+    trouble: Option<String>,
+}
+
 impl Cluster {
     /// The runner that takes the call: one that is up, or one that is started for it.
     pub(crate) async fn runner(
@@ -55,8 +64,7 @@ impl Cluster {
     ) -> Result<(Arc<Known>, Arc<Runner>), SandboxError> {
         let deadline = Instant::now() + self.patience.start;
         let mut changes = self.table.subscribe();
-        let mut asked: Option<Instant> = None;
-        let mut trouble = None;
+        let mut request = Request::default();
         loop {
             changes.borrow_and_update();
             let known = self.callable(plugin)?;
@@ -65,37 +73,41 @@ impl Cluster {
                 Pick::Silent => return Err(unreachable(plugin, "its runner does not answer")),
                 Pick::Nobody(starting) => starting,
             };
-            if asked.is_none() {
+            if request.asked.is_none() {
                 progress.tell(Stage::Starting);
             }
-            if asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
-                asked = Some(Instant::now());
-                trouble = self.ask_for_one(&known).await.err();
-            }
+            self.ask_for_one(&known, &mut request).await;
             tokio::select! {
                 biased;
                 _ = changes.changed() => {}
                 runner = self.knock(&starting) => return Ok((known, runner)),
                 () = sleep(ASK_AGAIN) => {}
                 () = sleep_until(deadline) => {
-                    return Err(self.did_not_start(&known, trouble));
+                    return Err(self.did_not_start(&known, request.trouble));
                 }
             }
         }
     }
 
-    /// Patches the scale, if this process is the one that does.
-    async fn ask_for_one(&self, known: &Known) -> Result<(), String> {
-        let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
-        if !may.map_err(|error| words_of(&error))? || known.replicas > 0 {
-            return Ok(());
+    /// Writes the scale, if this process is the one that does, as soon as the Plugin is seen to
+    /// want none: a moment ago another one may have let its runner end.
+    pub(crate) async fn ask_for_one(&self, known: &Known, request: &mut Request) {
+        if request.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
+            let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
+            request.asked = Some(Instant::now());
+            request.trouble = may.as_ref().err().map(|error| words_of(error));
+            request.may = may.unwrap_or_default();
         }
+        if !request.may || known.replicas > 0 {
+            return;
+        }
+        request.may = false;
         tracing::info!(plugin.name = known.name, "a runner is asked for");
-        self.scale(known, 1, None).await.map_err(|error| {
+        if let Err(error) = self.scale(known, 1, None).await {
             let error = words_of(&error);
             tracing::warn!(plugin.name = known.name, error, "no runner could be asked for");
-            error
-        })
+            request.trouble = Some(error);
+        }
     }
 
     /// Writes how many runners are wanted; with a version only if the Plugin is still of that one.

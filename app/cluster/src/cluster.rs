@@ -15,16 +15,17 @@ use famulus_core::sandbox::{
 use famulus_crds::bearer;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::CallId;
-use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
+use tracing::Instrument;
 
-use crate::activation::unreachable;
+use crate::activation::{Request, unreachable};
 use crate::conduct::{Awaited, Waited, lost};
 use crate::idle::Use;
+use crate::owed::Owed;
 use crate::plugin::Known;
 use crate::runner::Runner;
 use crate::stages::Stages;
@@ -42,9 +43,6 @@ const CLOCKS: SignedDuration = SignedDuration::from_secs(5);
 const LOG_LINES: i64 = 200;
 const LOG_BYTES: i64 = 256 * 1024;
 const LOG: Duration = Duration::from_secs(10);
-
-/// Letting a result go is not worth waiting for.
-const ACKNOWLEDGE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -117,6 +115,7 @@ pub struct Cluster {
     pub(crate) demand: Arc<dyn RunnerDemand>,
     pub(crate) table: Arc<Table>,
     pub(crate) used: Use,
+    pub(crate) owed: Owed,
     pub(crate) tasks: Tasks,
     /// Itself, for tasks that outlive a borrow.
     pub(crate) own: Weak<Self>,
@@ -167,6 +166,7 @@ impl Cluster {
             demand,
             table: Arc::default(),
             used: Use::default(),
+            owed: Owed::default(),
             tasks: tasks.clone(),
             own: Weak::clone(own),
         });
@@ -257,7 +257,7 @@ impl Sandboxes for Cluster {
     async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
         let id = call_id(&call.id)?;
         self.known().await?;
-        let known = self.callable(&call.plugin)?;
+        let known = self.named(&call.plugin)?;
         if !known.permits(&call.tool) {
             return Err(SandboxError::Refused(format!(
                 "the owner does not permit the tool `{}` of the plugin `{}`; its spec.permissions \
@@ -265,11 +265,17 @@ impl Sandboxes for Cluster {
                 call.tool, call.plugin
             )));
         }
+        if known.deserves_a_look() {
+            self.ask_for_one(&known, &mut Request::default()).await;
+        }
+        self.callable(&call.plugin)?;
+        let span = tracing::info_span!("sandbox.call", plugin.name = known.name, call.id = %id);
         let ward = self.guard(call, id);
+        let conducted = self.conduct(&ward.call, &ward.id, &ward.trail).instrument(span);
         tokio::select! {
             biased;
             () = ward.call.cancel.cancelled() => {}
-            answer = Box::pin(self.conduct(&ward.call, &ward.id, &ward.trail)) => {
+            answer = Box::pin(conducted) => {
                 ward.trail.finish();
                 return answer;
             }
@@ -306,13 +312,7 @@ impl Sandboxes for Cluster {
     async fn acknowledge(&self, plugin: &str, id: &str) {
         let (Some(known), Ok(id)) = (self.table.plugin(plugin), call_id(id)) else { return };
         self.used.came(&id);
-        let voice = self.voice(&known);
-        let runners = self.table.runners(&known.stem);
-        let told = runners.iter().map(|runner| self.caller(runner, &voice).acknowledge(&id));
-        let told = timeout(ACKNOWLEDGE, join_all(told)).await;
-        if !told.is_ok_and(|told| told.iter().any(Result::is_ok)) {
-            tracing::debug!(plugin.name = plugin, call.id = %id, "a result stays with its runner");
-        }
+        self.let_go(&known, id).await;
     }
 
     async fn logs(&self, plugin: &str) -> Result<Vec<String>, SandboxError> {

@@ -117,24 +117,21 @@ impl Cluster {
             let (_, bytes) = self.blobs.get(call.person, file.id).await.map_err(|error| {
                 SandboxError::Refused(format!("a file of the call cannot be had: {error}"))
             })?;
-            match caller.upload(id, index, bytes).await {
-                Ok(()) => {}
-                // Perhaps it has begun: it was sent before.
-                Err(WireError::Refused(problem)) if problem.kind == Kind::Invalid => {
-                    return match caller.state(id).await {
-                        Ok(CallState::Uploading) | Err(_) => {
-                            self.refused(known, runner, problem).await
-                        }
-                        Ok(_) => Ok(Sent::Perhaps),
-                    };
-                }
-                Err(WireError::Refused(problem)) => {
-                    return self.refused(known, runner, problem).await;
-                }
-                Err(WireError::Unreached(why) | WireError::Broken(why)) => {
-                    return Ok(Sent::Not(why));
-                }
+            let Err(error) = caller.upload(id, index, bytes).await else { continue };
+            // A call that was sent before takes no more files, and its runner may hang up on them.
+            let state = caller.state(id).await;
+            if matches!(
+                state,
+                Ok(CallState::Queued { .. } | CallState::Running | CallState::Ended { .. })
+            ) {
+                return Ok(Sent::Perhaps);
             }
+            return match (error, state) {
+                (WireError::Refused(problem), Ok(_) | Err(WireError::Refused(_))) => {
+                    self.refused(known, runner, problem).await
+                }
+                (error, _) => Ok(Sent::Not(error.to_string())),
+            };
         }
         let callback = call.token.as_ref().map(|token| Callback {
             url: format!("{}/internal/v1/calls/{id}/result", self.callback_url),

@@ -19,6 +19,9 @@ use crate::watches::words_of;
 /// Between two looks; use is seen that much later.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Every so many looks it is said again which results may go.
+const SETTLE: u64 = 5;
+
 /// Who was let stop has so long before another one is.
 const STOP_AGAIN: Duration = Duration::from_secs(10);
 
@@ -104,9 +107,12 @@ impl Cluster {
     pub(crate) async fn tend(self: Arc<Self>) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for look in 0_u64.. {
             looks.tick().await;
             self.look().await;
+            if look % SETTLE == 0 {
+                self.settle().await;
+            }
         }
     }
 

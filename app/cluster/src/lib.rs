@@ -24,6 +24,7 @@ mod cluster;
 mod conduct;
 mod idle;
 mod lines;
+mod owed;
 mod plugin;
 mod runner;
 mod stages;

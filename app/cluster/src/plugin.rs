@@ -91,6 +91,9 @@ impl Known {
                 message: "the operator has not looked at it yet; see whether it runs".to_owned(),
             });
         };
+        if self.status.revision.is_none() {
+            return Some(NotReady::of(ready));
+        }
         let cured = match Reason::parse(&ready.reason) {
             // A runner that failed may start now, and a node may have become free.
             Some(Reason::RunnerFailing | Reason::Unschedulable) => true,
@@ -99,6 +102,13 @@ impl Known {
             Some(_) | None => ready.status != ConditionStatus::False,
         };
         (!cured).then(|| NotReady::of(ready))
+    }
+
+    /// Whether a new look at its network could change that it takes no calls: a runner looks before
+    /// it runs anything, and policies may have become active since the last one did.
+    pub(crate) fn deserves_a_look(&self) -> bool {
+        let why = self.refuses().and_then(|why| Reason::parse(&why.reason));
+        matches!(why, Some(Reason::NetworkOpen | Reason::NetworkUnknown))
     }
 
     /// What the operator says of it now, for an error that has to say why nothing starts.
@@ -175,7 +185,8 @@ mod tests {
             "metadata": {"name": "weather", "uid": "u", "resourceVersion": "1", "generation": 2,
                 "creationTimestamp": "2026-11-21T10:00:00Z"},
             "spec": all,
-            "status": {"tools": ["look", "feel"], "rendered": 1, "conditions": conditions},
+            "status": {"tools": ["look", "feel"], "rendered": 1, "conditions": conditions,
+                "revision": format!("sha256:{}", "0a".repeat(32))},
         });
         Known::of(serde_json::from_value(plugin).unwrap()).unwrap()
     }
@@ -196,6 +207,28 @@ mod tests {
         check(json!({}), Some(("False", "NothingPermitted", 1)), Some("NothingPermitted"));
         check(json!({}), None, Some("Pending"));
         check(json!({"suspend": true}), Some(("True", "Idle", 1)), Some("Suspended"));
+    }
+
+    #[test]
+    fn what_was_never_built_takes_no_calls_whatever_is_said() {
+        for said in [("Unknown", "Building", 2), ("False", "RunnerFailing", 2)] {
+            let mut known = known(json!({}), Some(said));
+            assert_eq!(known.refuses(), None);
+            known.status.revision = None;
+            assert_eq!(known.refuses().unwrap().reason, said.1);
+        }
+    }
+
+    #[test]
+    fn only_what_a_runner_looks_at_is_looked_at_again() {
+        let check = |reason: &'static str, looks: bool| {
+            let known = known(json!({}), Some(("False", reason, 2)));
+            assert_eq!(known.deserves_a_look(), looks, "{reason}");
+        };
+        check("NetworkOpen", true);
+        check("NetworkUnknown", true);
+        check("NothingPermitted", false);
+        check("RunnerFailing", false);
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Cluster {
             match caller.state(id).await {
                 Ok(CallState::Ended { result }) if was_cancelled(&result) => {
                     // It is told to nobody, so nobody else will let it go.
-                    let _kept = caller.acknowledge(id).await;
+                    self.let_go(&known, id.clone()).await;
                     return Err(SandboxError::Stopped);
                 }
                 Ok(CallState::Ended { result }) => {
@@ -136,6 +136,7 @@ impl Cluster {
             sleep(AGAIN).await;
         }
         tracing::warn!(plugin.name = known.name, call.id = %id, "a call that was stopped goes on");
+        self.owed.add(id.clone(), &known.uid);
         Err(SandboxError::Stopped)
     }
 }

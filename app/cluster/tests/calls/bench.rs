@@ -189,6 +189,7 @@ pub(crate) fn plugin(name: &str, spec: Value) -> Value {
         "spec": all,
         "status": {
             "rendered": 1, "replicas": 0, "tools": ["echo"],
+            "revision": format!("sha256:{}", "0a".repeat(32)),
             "conditions": [{
                 "type": "Ready", "status": "True", "reason": "Idle", "message": "a call starts it",
                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -101,7 +100,6 @@ async fn a_runner_of_another_release_is_named_with_the_remedy() {
 
 #[tokio::test]
 async fn what_no_runner_says_is_not_believed() {
-    let bench = Bench::new().await;
     // None of these is a result. What became of the call is asked; it is not sent again.
     for odd in [
         (StatusCode::OK, "<html>\n".to_owned()),
@@ -109,15 +107,13 @@ async fn what_no_runner_says_is_not_believed() {
         (StatusCode::OK, String::new()),
         (StatusCode::BAD_GATEWAY, "<html>".to_owned()),
     ] {
-        let address = address();
+        let (bench, address) = (Bench::new().await, address());
         let ended = json!({"state": "ended", "result": result()}).to_string();
         let script = Script::play(address, [odd, (StatusCode::OK, ended)]).await;
         bench.pod("one", address, true);
-        tokio::time::sleep(Duration::from_millis(200)).await;
         let run = only(bench.run("c1", "echo", json!({})).await);
         assert_eq!(text_of(&run), "done");
         assert_eq!(script.asked(), ["POST /v1/calls/c1 1", "GET /v1/calls/c1 1"]);
-        bench.api.delete("pods", "one");
     }
 }
 

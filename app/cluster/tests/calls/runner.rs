@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -191,6 +191,7 @@ pub(crate) struct Door {
     passes: Arc<AtomicUsize>,
     cuts: watch::Sender<u64>,
     connections: Arc<AtomicUsize>,
+    refuses: Arc<AtomicBool>,
 }
 
 impl Door {
@@ -200,11 +201,15 @@ impl Door {
             passes: Arc::new(AtomicUsize::new(usize::MAX)),
             cuts: watch::Sender::new(0),
             connections: Arc::default(),
+            refuses: Arc::default(),
         };
-        let connections = Arc::clone(&door.connections);
+        let (connections, refuses) = (Arc::clone(&door.connections), Arc::clone(&door.refuses));
         let (passes, cuts, tasks) = (Arc::clone(&door.passes), door.cuts.clone(), Tasks::new());
         tasks.clone().spawn("door", OnExit::Log, async move {
             while let Ok((from, _)) = listener.accept().await {
+                if refuses.load(Ordering::SeqCst) {
+                    continue;
+                }
                 connections.fetch_add(1, Ordering::SeqCst);
                 let (passes, mut cut) = (Arc::clone(&passes), cuts.subscribe());
                 tasks.spawn("connection", OnExit::Log, async move {
@@ -227,6 +232,12 @@ impl Door {
     /// Cuts all connections that there are.
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Cuts what there is, and what comes, or not any more.
+    pub(crate) fn refuse(&self, refuse: bool) {
+        self.refuses.store(refuse, Ordering::SeqCst);
+        self.cut();
     }
 
     /// From now on a connection is cut after so many bytes of answers.

@@ -1,14 +1,14 @@
 //! From zero, and back.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use famulus_cluster::Patience;
 use famulus_core::sandbox::{SandboxError, Sandboxes, Stage};
 use serde_json::json;
 
-use crate::bench::{Bench, only, text_of, until};
+use crate::bench::{Bench, only, plugin, text_of, until};
 use crate::runner::address;
 
 #[tokio::test]
@@ -37,6 +37,57 @@ async fn calls_from_zero_are_served_by_one_runner_that_one_process_asked_for() {
     assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
     let stages = stages.lock().unwrap().clone();
     assert_eq!(stages, [Stage::Starting, Stage::Started { run: 0, runs: 1 }]);
+}
+
+#[tokio::test]
+async fn a_call_that_comes_while_the_runner_is_let_end_starts_the_next_at_once() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let wants = |replicas: i32| {
+        bench.api.change("plugins", "test", |plugin| {
+            plugin["spec"]["runner"]["replicas"] = json!(replicas);
+        });
+    };
+    wants(1);
+    // Whoever sees the second change has seen the first.
+    bench.api.put("plugins", "zoo", plugin("zoo", json!({})));
+    bench.until_named(&bench.cluster, &["test", "zoo"]).await;
+    let address = address();
+    let call = bench.call("c1", "echo", json!({}));
+    let stages = Arc::clone(&call.stages);
+    let operator = async {
+        until("it waits", || !stages.lock().unwrap().is_empty()).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(bench.api.writes(), Vec::<serde_json::Value>::new());
+        wants(0);
+        until("it was asked for", || !bench.api.writes().is_empty()).await;
+        let runner = bench.plugin.start(address);
+        bench.pod("one", address, true);
+        runner
+    };
+    let begun = Instant::now();
+    let (answer, _runner) = tokio::join!(bench.cluster.run(call.call), operator);
+    assert_eq!(text_of(&only(answer)), "{}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "nobody waits for a second look");
+}
+
+#[tokio::test]
+async fn a_plugin_with_an_open_network_is_refused_at_once_and_looked_at_again() {
+    let bench = Bench::new().await;
+    bench.api.change("plugins", "test", |plugin| {
+        let ready = &mut plugin["status"]["conditions"][0];
+        ready["status"] = json!("False");
+        ready["reason"] = json!("NetworkOpen");
+        ready["message"] = json!("the API server was reached");
+    });
+    bench.api.put("plugins", "zoo", plugin("zoo", json!({})));
+    bench.until_named(&bench.cluster, &["test", "zoo"]).await;
+    for id in ["c1", "c2"] {
+        let error = bench.run(id, "echo", json!({})).await.unwrap_err();
+        let expected = "the plugin `test` is not ready (NetworkOpen): the API server was reached";
+        assert_eq!(error.to_string(), expected);
+    }
+    assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! Calls that nobody wants any more, and callers that go away.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use famulus_core::sandbox::{SandboxError, Sandboxes};
 use serde_json::json;
 
 use crate::bench::{Bench, only, text_of, until};
-use crate::runner::address;
+use crate::runner::{Door, address};
 
 const WAITS: &str =
     "#!/bin/sh\necho $$ > STATE/pid\nsleep 1.5\necho done > STATE/done\necho done\n";
@@ -68,4 +68,23 @@ async fn a_token_counts_also_when_the_caller_is_gone_in_the_same_instant() {
     cancel.cancel();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(bench.plugin.state("done"), "");
+}
+
+#[tokio::test]
+async fn a_result_that_could_not_be_let_go_is_let_go_later() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let (outside, inside) = (address(), address());
+    let _runner = bench.plugin.start(inside);
+    let door = Door::open(outside, inside).await;
+    bench.pod("one", outside, true);
+    assert_eq!(bench.text("c1", "echo").await, "{}");
+    assert!(bench.plugin.path("kept/c1").exists());
+    door.refuse(true);
+    let begun = Instant::now();
+    bench.cluster.acknowledge("test", "c1").await;
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(bench.plugin.path("kept/c1").exists());
+    door.refuse(false);
+    until("it is let go", || !bench.plugin.path("kept/c1").exists()).await;
 }
