@@ -125,10 +125,14 @@ pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<P
     let only = only.map_err(anyhow::Error::msg)?;
     let out = root().join("target/images/tests");
     let (profile, fresh, twice, prove, contexts) = (Profile::Dev, false, false, false, false);
-    let args =
-        Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
+    let args = Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
     run(shell, args).await?;
     Ok(names.iter().map(|name| out.join(format!("{name}.tar"))).collect())
+}
+
+/// The folder of `uv` as the images have it, for tests that run plugins without one.
+pub(crate) async fn uv(shell: &mut Shell) -> Result<PathBuf> {
+    Ok(fetched::uv(shell).await?.join("bin"))
 }
 
 /// Builds all `images` and says what became of each.

@@ -92,9 +92,8 @@ async fn addresses_and_names_smuggle_nothing_to_git() {
     let touch = format!("touch {}", marker.display());
     let hosts = ["127.0.0.1:9418".to_owned(), "localhost:9418".to_owned()];
     let main = |url: String| json!({"git": {"url": url, "ref": "main"}});
-    let named = |reference: String| {
-        json!({"git": {"url": "git://127.0.0.1/x.git", "ref": reference}})
-    };
+    let named =
+        |reference: String| json!({"git": {"url": "git://127.0.0.1/x.git", "ref": reference}});
     let tricks = [
         (main(format!("ext::sh -c {touch}")), "SourceUnreachable"),
         (main(format!("ext::{touch}")), "SourceUnreachable"),
@@ -135,7 +134,8 @@ async fn attributes_filters_hooks_and_other_repositories_have_no_say() {
         marker.display()
     );
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n";
-    let module = "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c touch% /tmp/x\n\tupdate = !touch x\n";
+    let module =
+        "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c touch% /tmp/x\n\tupdate = !touch x\n";
     let files = [
         ("left.txt", "one\ntwo\n"),
         ("ident.txt", "$Id$ $Format:%H$\n"),
@@ -151,9 +151,12 @@ async fn attributes_filters_hooks_and_other_repositories_have_no_say() {
     // Added to the index alone, when everything else lies there byte for byte.
     let oid = "1".repeat(40);
     repository.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{oid},x")]);
-    repository.git(&["update-index", "--add", "--cacheinfo", &format!(
-        "100644,{},.gitattributes", repository.blob(attributes.as_bytes())
-    )]);
+    repository.git(&[
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("100644,{},.gitattributes", repository.blob(attributes.as_bytes())),
+    ]);
     repository.git(&["commit", "--quiet", "--message=m"]);
     // Hooks of the server's own repository are the server's, and are not sent.
     fs::write(repository.path.join(".git/hooks/post-checkout"), "#!/bin/sh\n").unwrap();
@@ -190,11 +193,7 @@ async fn trees_that_no_honest_git_writes_are_refused() {
         ("absolute", repository.tree(&[("120000", b"link", &absolute), base]), "leaves the plugin"),
         (
             "through",
-            repository.tree(&[
-                ("120000", b"d", &through),
-                ("40000", b"d", &hook),
-                base,
-            ]),
+            repository.tree(&[("120000", b"d", &through), ("40000", b"d", &hook), base]),
             "beneath a file",
         ),
         ("twice", repository.tree(&[base, base]), "twice"),
@@ -238,6 +237,6 @@ async fn a_repository_that_grows_when_it_is_read_is_refused_soon() {
         let (reason, message) = house.bundle_failure().await;
         assert_eq!(reason, "BuildFailed", "{message}");
         assert!(message.contains(expected), "{message}");
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
     }
 }

@@ -84,7 +84,8 @@ async fn an_init_script_reaches_no_more_than_a_tool() {
     house.bundle().await;
     // The shell adds PWD itself.
     let seen = house.build().await;
-    let names: Vec<&str> = seen.split(' ').filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)).collect();
+    let names: Vec<&str> =
+        seen.split(' ').filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)).collect();
     assert_eq!(names, ["HOME", "PATH", "TMPDIR", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR"]);
 }
 
@@ -93,8 +94,7 @@ async fn what_is_put_in_the_place_of_the_configuration_is_not_written_through() 
     let house = House::new().await;
     let script = "#!/bin/sh\nrm ../config.json\nln -s \"$HOME/stolen\" ../config.json\necho done\n";
     let tool = tool("link");
-    let files =
-        [("manifest.json", MANIFEST), ("link/manifest.json", &*tool), ("link/run", script)];
+    let files = [("manifest.json", MANIFEST), ("link/manifest.json", &*tool), ("link/run", script)];
     let revision = house.make(&files).await;
     house.mount(1, Some(&revision), &json!({"key": "one"}), BEARER);
     let runner = house.serve(&[]);

@@ -167,7 +167,8 @@ async fn nothing_of_a_plugin_runs_in_a_network_that_is_not_closed() {
     house.order("test", inline(&files));
     let (revision, _) = house.bundle().await;
     let address = house.canary().await;
-    let (reason, message) = house.build_failure(&[("PROBE_DENIED", &*address), ("PROBE_SECONDS", "1")]).await;
+    let (reason, message) =
+        house.build_failure(&[("PROBE_DENIED", &*address), ("PROBE_SECONDS", "1")]).await;
     assert_eq!(reason, "NetworkOpen");
     assert!(message.contains(&address), "{message}");
     assert!(!house.path("state/revisions").exists());
