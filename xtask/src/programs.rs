@@ -24,6 +24,12 @@ pub(crate) const BUILD: [Program; 2] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
 ];
 
+/// What the tests of plugins need: repositories are served and fetched, and one plugin is Node's.
+pub(crate) const PLUGINS: [Program; 2] = [
+    Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
+    Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] },
+];
+
 /// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are
 /// installed; anybody else is told the one command that does it.
 pub(crate) async fn ensure(shell: &mut Shell, programs: &[Program]) -> Result<()> {

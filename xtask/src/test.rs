@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
-use crate::{check, cluster, programs, sqlx, tidy};
+use crate::{check, cluster, images, programs, sqlx, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -61,7 +61,10 @@ async fn with_database(
 ) -> Result<()> {
     // The unit tests run again with them, in seconds: `--test '*'` would also demand the targets
     // that need the harness.
+    programs::ensure(shell, &programs::PLUGINS).await?;
+    let uv = images::uv(shell).await?;
     let mut integration = tests(&["--tests"], filter);
+    integration.env("FAMULUS_TEST_UV", uv);
     integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
     shell.run(integration).await?;
     report.done("integration tests with Postgres");

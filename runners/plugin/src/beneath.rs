@@ -221,7 +221,11 @@ impl Stamp {
             FileType::RegularFile => Kind::File,
             FileType::Symlink => Kind::Link,
             FileType::Directory => Kind::Folder,
-            _ => Kind::Other,
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Kind::Other,
         };
         let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or_default();
         Self { kind, bytes: stat.st_size.max(0) as u64, changed: (stat.st_mtime, nanos) }

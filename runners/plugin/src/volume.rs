@@ -134,11 +134,12 @@ impl Volume {
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let active = self.active();
         for name in self.names()? {
-            let unfinished = !name.ends_with(".json") && !self.record_file(&name).exists();
-            let is_lock = name.starts_with('.');
-            if name.ends_with(".json.new")
-                || (unfinished && !is_lock && active.as_deref() != Some(&name))
-            {
+            // The lock, records, trees with records and the tree that serves stay.
+            let stays = name.starts_with('.')
+                || name.strip_suffix(".json").is_some()
+                || self.record_file(&name).exists()
+                || active.as_deref() == Some(&name);
+            if !stays {
                 remove(&self.revisions().join(&name))?;
             }
         }

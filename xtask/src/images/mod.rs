@@ -130,6 +130,11 @@ pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<P
     Ok(names.iter().map(|name| out.join(format!("{name}.tar"))).collect())
 }
 
+/// The folder of `uv` as the images have it, for tests that run plugins without one.
+pub(crate) async fn uv(shell: &mut Shell) -> Result<PathBuf> {
+    Ok(fetched::uv(shell).await?.join("bin"))
+}
+
 /// Builds all `images` and says what became of each.
 async fn pass(
     shell: &mut Shell,

@@ -8,6 +8,7 @@ mod pack;
 mod path;
 mod unpack;
 
+use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -66,5 +67,10 @@ pub(crate) fn hex(mut from: impl Read) -> io::Result<String> {
 }
 
 fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ok = write!(text, "{byte:02x}");
+    }
+    text
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
-use tar::{Archive, Entry, EntryType};
+use tar::{Archive, Entry};
 
 use super::{ArchiveError, Names, link_stays};
 
@@ -29,19 +29,19 @@ pub(crate) fn unpack(bundle: &Path, into: &Path) -> Result<Vec<String>, ArchiveE
         if bytes > BUNDLE_BYTES {
             return Err(ArchiveError::Bytes);
         }
-        match entry.header().entry_type() {
-            EntryType::Regular => write(&mut entry, into, &path)?,
-            EntryType::Symlink => {
-                let target = text(&entry.link_name_bytes().unwrap_or_default())?;
-                if !link_stays(&path, &target) {
-                    let target = target.escape_debug().to_string();
-                    return Err(ArchiveError::Link { path, target });
-                }
-                links.push((path.clone(), target));
+        let kind = entry.header().entry_type();
+        if kind.is_file() {
+            write(&mut entry, into, &path)?;
+        } else if kind.is_symlink() {
+            let target = text(&entry.link_name_bytes().unwrap_or_default())?;
+            if !link_stays(&path, &target) {
+                let target = target.escape_debug().to_string();
+                return Err(ArchiveError::Link { path, target });
             }
-            // Hard links, devices, folders, sparse files: a bundle has none. The type is foreign
-            // and open.
-            _ => return Err(ArchiveError::Kind { path }),
+            links.push((path.clone(), target));
+        } else {
+            // Hard links, devices, folders, sparse files: a bundle has none.
+            return Err(ArchiveError::Kind { path });
         }
         paths.push(path);
         if paths.len() > BUNDLE_FILES {
@@ -88,7 +88,7 @@ fn folders(into: &Path, path: &str) -> Result<(), ArchiveError> {
 
 #[cfg(test)]
 mod tests {
-    use tar::{Builder, Header};
+    use tar::{Builder, EntryType, Header};
 
     use super::*;
 

@@ -47,6 +47,8 @@ async fn make(settings: &BuildSettings) -> Result<Built, Failure> {
     volume.prepare().map_err(disk())?;
     let lock = volume.lock().map_err(disk())?;
     if let Some(record) = volume.record(hex).map_err(disk())? {
+        // From now on it is the newest, and so not the one that is removed next.
+        volume.note(hex, &record).map_err(disk())?;
         return Ok(Built::Done { revision, init_output: record.init_output });
     }
     volume.sweep().map_err(disk())?;

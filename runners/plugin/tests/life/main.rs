@@ -13,6 +13,7 @@
 mod daemon;
 mod examples;
 mod git;
+mod guide;
 mod hostile;
 mod house;
 mod sources;

@@ -140,13 +140,12 @@ fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let private = match a {
-        0 | 10 | 127 => true,
+        0 | 10 | 127 | 224.. => true,
         100 => (64..128).contains(&b),
         169 => b == 254,
         172 => (16..32).contains(&b),
         192 => b == 168 || (b == 0 && c == 0),
         198 => b == 18 || b == 19,
-        224.. => true,
         _ => false,
     };
     !private

@@ -61,7 +61,7 @@ fn check_reference(reference: &str) -> Result<(), Failure> {
         && reference.bytes().all(allowed)
         && !reference.starts_with(['-', '.', '/', '+'])
         && !reference.ends_with(['.', '/'])
-        && !reference.ends_with(".lock")
+        && reference.strip_suffix(".lock").is_none()
         && !["..", "//", "/."].iter().any(|part| reference.contains(part));
     if plain {
         return Ok(());
