@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
-use crate::{check, cluster, programs, sqlx, tidy};
+use crate::{check, cluster, images, programs, sqlx, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -46,6 +46,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         outcome?;
     }
     if filter.is_none() && !quick {
+        images::run(shell, images::Args::for_tests()).await?;
+        report.done("images and their proofs");
         check::lints(shell).await?;
         report.done("lints");
     }
