@@ -46,6 +46,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         outcome?;
     }
     if filter.is_none() && !quick {
+        images::run(shell, images::Args::for_tests()).await?;
+        report.done("images and their proofs");
         check::lints(shell).await?;
         report.done("lints");
     }

@@ -65,6 +65,21 @@ pub(crate) struct Args {
     contexts: bool,
 }
 
+impl Args {
+    /// Every image with programs that are built quickly, and the proof of each.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            profile: Profile::Dev,
+            only: Vec::new(),
+            out: None,
+            fresh: false,
+            twice: false,
+            prove: true,
+            contexts: false,
+        }
+    }
+}
+
 const BUILDING: [Program; 4] = [
     Program {
         name: "mmdebstrap",
