@@ -2,7 +2,6 @@
 
 use std::env;
 use std::process::Stdio;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +14,6 @@ use crate::kubectl::{self, LONG, kubectl, object, until};
 
 /// An assistant that can be talked to.
 pub(crate) struct Release {
-    pub(crate) name: String,
     pub(crate) sandbox: String,
     address: String,
     token: String,
@@ -46,6 +44,8 @@ impl Release {
         let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
         let line = tokio::time::timeout(LONG, lines.next_line()).await.unwrap().unwrap().unwrap();
         let port = line.rsplit_once("127.0.0.1:").unwrap().1.split(' ').next().unwrap();
+        // What it tells of each connection is read, or it would end by its own words.
+        tokio::spawn(async move { while let Ok(Some(_line)) = lines.next_line().await {} });
         let secret = object(&name, "secret", &format!("{name}-token")).await.unwrap();
         let token = STANDARD.decode(secret["data"]["token"].as_str().unwrap()).unwrap();
         Self {
@@ -54,7 +54,6 @@ impl Release {
             token: String::from_utf8(token).unwrap(),
             client: reqwest::Client::new(),
             _forward: forward,
-            name,
         }
     }
 
@@ -96,25 +95,10 @@ impl Release {
         until(&format!("{plugin} is {wanted}"), LONG, async || {
             let found = object(&self.sandbox, "plugin", plugin).await;
             let found = found.ok_or("there is no such Plugin")?;
-            match self::condition(&found, kind) {
+            match condition(&found, kind) {
                 Some(one) if one["status"] == status && is_current(&found, one) => Ok(found),
                 Some(_) | None => Err(found["status"].to_string()),
             }
-        })
-        .await
-    }
-
-    /// Waits until something of a Plugin is as it should be.
-    pub(crate) async fn plugin(
-        &self,
-        name: &str,
-        what: &str,
-        is: impl Fn(&Value) -> bool,
-    ) -> Value {
-        until(&format!("{name} {what}"), LONG, async || {
-            let found = object(&self.sandbox, "plugin", name).await;
-            let found = found.ok_or("there is no such Plugin")?;
-            if is(&found) { Ok(found) } else { Err(found["status"].to_string()) }
         })
         .await
     }
@@ -165,6 +149,3 @@ pub(crate) fn inline(name: &str, tool: &str, script: &str, more: &str) -> String
          name: {name}\n  source: {{inline: {{files: {files}}}}}\n  permissions: {{tools: ['*']}}\n{more}"
     )
 }
-
-/// For what must not happen within a moment.
-pub(crate) const MOMENT: Duration = Duration::from_secs(3);
