@@ -5,7 +5,7 @@
 use super::ask::Ask;
 use super::intent::Intent;
 use super::memo::{self, Halt, Memo, Wanted};
-use super::{schedules, words};
+use super::{plugins, schedules, words};
 use famulus_core::tool::ToolOutput;
 use jiff::civil::DateTime;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,7 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - `list my schedules`, `cancel schedule 1`
 - `note shopping: milk, eggs`, then `read my note shopping`
 - `what time is it in Tokyo?`
+- `list my plugins`, `run look of weather with city=Berlin`
 - `forget my cat` (I ask you first)
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
@@ -61,6 +62,11 @@ pub(crate) fn run(intent: &Intent, memo: &Memo<'_>, ask: &Ask) -> Result<String,
         Intent::ListNotes => list_notes(memo),
         Intent::ReadNote(topic) => read_note(topic, memo),
         Intent::DeleteNote(topic) => delete_note(topic, memo),
+        Intent::ListPlugins => plugins::list(memo),
+        Intent::RunPlugin { plugin, tool, parameters } => {
+            plugins::run(plugin, tool, parameters, memo)
+        }
+        Intent::LateResult(text) => Ok(text.clone()),
         Intent::Help => Ok(HELP.to_owned()),
         Intent::Reminder(note) => Ok(format!("Reminder: {note}")),
         Intent::Other(text) => other(text, memo, ask),

@@ -17,6 +17,7 @@ mod ask;
 mod intent;
 mod memo;
 mod phrase;
+mod plugins;
 mod recognise;
 mod schedules;
 #[cfg(test)]

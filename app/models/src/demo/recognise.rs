@@ -2,11 +2,12 @@
 
 use super::intent::Intent;
 use super::phrase::{ended, strip, strip_end, subject, without_politeness};
-use super::{when, words};
+use super::{plugins, when, words};
 
 pub(crate) fn recognise(text: &str) -> Option<Intent> {
     let text = without_politeness(text.trim());
     schedule(text)
+        .or_else(|| plugins::recognise(text))
         .or_else(|| lists(text))
         .or_else(|| cancels(text))
         .or_else(|| note(text))
