@@ -23,8 +23,8 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - `list my schedules`, `cancel schedule 1`
 - `note shopping: milk, eggs`, then `read my note shopping`
 - `what time is it in Tokyo?`
+- `list my plugins`, `run look of weather with city=Berlin`
 - `forget my cat` (I ask you first)
-- `list my plugins`, then `run dice/throw_die` (where there are plugins)
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
 
@@ -63,9 +63,10 @@ pub(crate) fn run(intent: &Intent, memo: &Memo<'_>, ask: &Ask) -> Result<String,
         Intent::ReadNote(topic) => read_note(topic, memo),
         Intent::DeleteNote(topic) => delete_note(topic, memo),
         Intent::ListPlugins => plugins::list(memo),
-        Intent::RunTool { plugin, tool, parameters } => {
+        Intent::RunPlugin { plugin, tool, parameters } => {
             plugins::run(plugin, tool, parameters, memo)
         }
+        Intent::LateResult(text) => Ok(text.clone()),
         Intent::Help => Ok(HELP.to_owned()),
         Intent::Reminder(note) => Ok(format!("Reminder: {note}")),
         Intent::Other(text) => other(text, memo, ask),

@@ -17,6 +17,8 @@ pub(crate) struct Ask {
     pub(crate) at: Option<Zoned>,
     /// A schedule speaks, not a person.
     pub(crate) by_schedule: bool,
+    /// A tool of a plugin speaks, which ended later.
+    pub(crate) by_callback: bool,
     /// Names of files that came along.
     pub(crate) files: Vec<String>,
     pub(crate) done: Vec<Done>,
@@ -69,6 +71,7 @@ impl Ask {
         let Header { at, source, text, files } = Header::read(&message.text());
         self.at = at.or_else(|| self.at.take());
         self.by_schedule = source == "schedule";
+        self.by_callback = source == "callback";
         self.files.extend(files);
         if !is_go_on(&text) || self.texts.is_empty() {
             self.texts.push(text);

@@ -6,8 +6,8 @@ use super::{plugins, when, words};
 
 pub(crate) fn recognise(text: &str) -> Option<Intent> {
     let text = without_politeness(text.trim());
-    plugins::recognise(text)
-        .or_else(|| schedule(text))
+    schedule(text)
+        .or_else(|| plugins::recognise(text))
         .or_else(|| lists(text))
         .or_else(|| cancels(text))
         .or_else(|| note(text))

@@ -64,14 +64,6 @@ impl World {
                 self.entries.retain(|e| e.0 != text("id"));
                 json(json!({"deleted": true}))
             }
-            ("manage_plugins", "list") => json(json!([
-                {"name": "dice", "tools": ["throw_die"]},
-                {"name": "slow", "tools": [], "not_ready": "Building: its first build runs"},
-            ])),
-            ("run_plugin_tool", _) if text("plugin") == "dice" => {
-                ToolOutput::Text(format!("{} {}", text("tool"), arguments["parameters"]))
-            }
-            ("run_plugin_tool", _) => ToolOutput::Error("there is no such plugin".into()),
             ("manage_schedules", "create") => {
                 self.made += 1;
                 let mut schedule = arguments.clone();
@@ -92,7 +84,7 @@ impl World {
 }
 
 fn tools() -> Vec<ToolSpec> {
-    ["get_time", "manage_knowledge", "manage_plugins", "manage_schedules", "run_plugin_tool"]
+    ["get_time", "manage_knowledge", "manage_schedules"]
         .map(|name| ToolSpec { name: name.into(), description: String::new(), schema: json!({}) })
         .into()
 }
@@ -390,16 +382,4 @@ fn titles_have_four_words() {
     assert_eq!(title("remember that my cat is called Miso"), "Cat is called Miso");
     assert_eq!(title("hi"), "Hi");
     assert_eq!(title(""), "New conversation");
-}
-
-#[test]
-fn plugins_are_listed_and_run_by_their_full_names() {
-    let mut chat = Chat::default();
-    assert_eq!(
-        chat.say("list my plugins"),
-        "The plugins and their tools:\n- dice: throw_die\n- slow: not ready (Building: its first build runs)"
-    );
-    assert_eq!(chat.say("throw the die"), "dice/throw_die says: throw_die {}");
-    assert_eq!(chat.say(r#"run dice/x {"a": 1}"#), r#"dice/x says: x {"a":1}"#);
-    assert!(chat.say("run nobody/x").contains("there is no such plugin"));
 }
