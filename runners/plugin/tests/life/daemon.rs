@@ -3,54 +3,49 @@
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The daemon, ended with the test.
+/// The daemon, one process for each connection, until the test ends.
 pub(crate) struct Daemon {
     folder: TempDir,
     port: u16,
-    process: Child,
+    ended: Arc<AtomicBool>,
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It leads a group of its own, with whoever serves a request.
-        let group = rustix::process::Pid::from_child(&self.process);
-        let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _reaped = self.process.wait();
+        self.ended.store(true, Ordering::Relaxed);
+        // Wakes whoever waits for the next connection.
+        let _woken = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
 
 impl Daemon {
+    /// The daemon cannot be told to choose a port by itself, so that the test listens for it.
     pub(crate) fn start() -> Self {
-        use std::os::unix::process::CommandExt;
         let folder = tempfile::tempdir().unwrap();
-        // It cannot be told to choose, so that somebody may be faster.
-        for _attempt in 0..5 {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = port.local_addr().unwrap().port();
-            let mut command = git(folder.path());
-            command.args(["daemon", "--export-all", "--informative-errors", "--reuseaddr"]);
-            command.arg("--listen=127.0.0.1").arg(format!("--port={port}"));
-            command.arg(format!("--base-path={}", folder.path().display()));
-            let mut process = command.process_group(0).stdin(Stdio::null()).spawn().unwrap();
-            for _look in 0..200 {
-                if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
-                    return Self { folder, port, process };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ended = Arc::new(AtomicBool::new(false));
+        let (base, over) = (folder.path().to_owned(), Arc::clone(&ended));
+        thread::spawn(move || {
+            while let Ok((socket, _)) = listener.accept() {
+                if over.load(Ordering::Relaxed) {
+                    return;
                 }
-                if process.try_wait().unwrap().is_some() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(25));
+                let base = base.clone();
+                thread::spawn(move || serve(&base, &socket));
             }
-            let _gone = process.kill();
-        }
-        panic!("git daemon does not start; is it installed?");
+        });
+        Self { folder, port, ended }
     }
 
     pub(crate) fn url(&self, name: &str) -> String {
@@ -78,6 +73,15 @@ impl Daemon {
         repository.git(&["init", "--quiet", "--initial-branch=main"]);
         repository
     }
+}
+
+fn serve(base: &Path, socket: &TcpStream) {
+    let copy = || Stdio::from(OwnedFd::from(socket.try_clone().unwrap()));
+    let mut command = git(base);
+    command.args(["daemon", "--inetd", "--export-all", "--informative-errors"]);
+    command.arg(format!("--base-path={}", base.display()));
+    let mut child = command.stdin(copy()).stdout(copy()).spawn().unwrap();
+    child.wait().unwrap();
 }
 
 /// Git without anybody's configuration.

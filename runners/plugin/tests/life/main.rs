@@ -21,3 +21,4 @@ mod sources;
 #[expect(dead_code, reason = "calls are tested with more of it")]
 mod support;
 mod switching;
+mod web;
