@@ -86,7 +86,7 @@ async fn a_repository_is_fetched_over_http_and_a_redirect_is_not_followed() {
     let host = serve(web.clone(), &tasks).await;
     let source =
         |host: &str| json!({"git": {"url": format!("http://{host}/plugin/.git"), "ref": "main"}});
-    house.order_of("test", source(&host), &[host.clone()]);
+    house.order_of("test", source(&host), std::slice::from_ref(&host));
     let (_, found) = house.bundle().await;
     assert_eq!(found, Some(commit));
 
@@ -95,7 +95,7 @@ async fn a_repository_is_fetched_over_http_and_a_redirect_is_not_followed() {
     let elsewhere = Some(format!("http://{host}"));
     let lure = Web { elsewhere, asked: Arc::default(), ..web.clone() };
     let lured = serve(lure.clone(), &tasks).await;
-    house.order_of("test", source(&lured), &[lured.clone()]);
+    house.order_of("test", source(&lured), std::slice::from_ref(&lured));
     let (reason, message) = house.bundle_failure().await;
     assert_eq!(reason, "SourceUnreachable", "{message}");
     assert!(!lure.asked.lock().unwrap().is_empty());
