@@ -48,6 +48,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     if filter.is_none() && !quick {
         images::run(shell, images::Args::for_tests()).await?;
         report.done("images and their proofs");
+        cluster::suite::run_all(shell).await?;
+        report.done("a whole installation on a cluster");
         check::lints(shell).await?;
         report.done("lints");
     }
@@ -88,7 +90,9 @@ async fn with_database(
 }
 
 fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
-    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    // Those of a whole installation need one: see `cluster::suite`.
+    let mut command =
+        cargo(["test", "--workspace", "--exclude", "famulus-cluster-tests", "--no-fail-fast"]);
     command.args(targets);
     if let Some(filter) = filter {
         command.args(["--", filter]);

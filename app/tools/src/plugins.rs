@@ -60,11 +60,10 @@ pub(crate) fn permitted(
             .map(|name| described(description, name).map_or(name.clone(), |tool| tool.signature()))
             .collect();
         let (name, tool) = (&plugin.name, short(tool));
-        return Err(ToolError::Call(if tools.is_empty() {
-            format!("the plugin `{name}` has no tool `{tool}`, and no other; it is not built yet")
-        } else {
-            format!("the plugin `{name}` has no tool `{tool}`; its tools are: {}", tools.join(", "))
-        }));
+        return Err(ToolError::Call(format!(
+            "the plugin `{name}` has no tool `{tool}`; its tools are: {}",
+            tools.join(", ")
+        )));
     }
     Ok(())
 }

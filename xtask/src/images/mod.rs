@@ -110,7 +110,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let _lock = lock::take(shell, &folder.join("lock"), "builds images").await?;
     rust::build(shell, args.profile, &images).await?;
 
-    let out = args.out.unwrap_or_else(|| root().join("target/images/archives"));
+    let out = args.out.unwrap_or_else(archives);
     let storage = Storage::open(&folder, &base::key())?;
     if args.fresh || args.twice {
         storage.remove()?;
@@ -138,16 +138,18 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<PathBuf>> {
     let only = names.iter().map(|name| Image::parse(name)).collect::<Result<Vec<_>, _>>();
     let only = only.map_err(anyhow::Error::msg)?;
-    let out = root().join("target/images/tests");
-    let (profile, fresh, twice, prove, contexts) = (Profile::Dev, false, false, false, false);
-    let args = Args { profile, only, out: Some(out.clone()), fresh, twice, prove, contexts };
-    run(shell, args).await?;
-    Ok(names.iter().map(|name| out.join(format!("{name}.tar"))).collect())
+    run(shell, Args { only, prove: false, ..Args::for_tests() }).await?;
+    Ok(names.iter().map(|name| archives().join(format!("{name}.tar"))).collect())
 }
 
 /// The folder of `uv` as the images have it, for tests that run plugins without one.
 pub(crate) async fn uv(shell: &mut Shell) -> Result<PathBuf> {
     Ok(fetched::uv(shell).await?.join("bin"))
+}
+
+/// Where archives go that nobody wants elsewhere.
+fn archives() -> PathBuf {
+    root().join("target/images/archives")
 }
 
 /// Builds all `images` and says what became of each.

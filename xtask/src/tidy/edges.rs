@@ -10,7 +10,7 @@ use super::manifests::Member;
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 21] = [
     ("famulus-core", &[]),
     ("famulus-crds", &[]),
     ("famulus-lifecycle", &[]),
@@ -24,6 +24,7 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("famulus-local", &["famulus-core", LIFECYCLE]),
     ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", LIFECYCLE]),
     ("famulus-cli", &["famulus-core"]),
+    ("famulus-cluster-tests", &[]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", LIFECYCLE]),
     (
         "famulus-server",

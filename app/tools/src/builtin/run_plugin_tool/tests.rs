@@ -42,7 +42,7 @@ async fn what_is_not_permitted_is_not_found_and_nothing_runs() {
     check(
         "sleepy",
         "any",
-        "the plugin `sleepy` has no tool `any`, and no other; it is not built yet",
+        "the plugin `sleepy` is not ready (Building): its first build runs",
     )
     .await;
 }
