@@ -201,12 +201,8 @@ async fn first_session(
 
 /// Whether nobody listens there, or a Postgres that says it is about to.
 fn is_starting(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) => true,
-        other => {
-            other.as_database_error().and_then(|error| error.code()).as_deref() == Some("57P03")
-        }
-    }
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(error, sqlx::Error::Io(_)) || code.as_deref() == Some("57P03")
 }
 
 /// One round trip: opens the transaction and names the persons. The names are UUIDs, so the text

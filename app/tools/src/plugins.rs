@@ -27,14 +27,12 @@ impl PluginPorts {
 
     pub(crate) async fn find(&self, name: &str) -> Result<PluginState, ToolError> {
         let mut plugins = self.visible().await?;
-        match plugins.iter().position(|plugin| plugin.name == name) {
-            Some(place) => Ok(plugins.swap_remove(place)),
-            None => {
-                let known: Vec<&str> = plugins.iter().map(|p| p.name.as_str()).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                Err(told(&SandboxError::NoPlugin { plugin: short(name), known }))
-            }
+        if let Some(place) = plugins.iter().position(|plugin| plugin.name == name) {
+            return Ok(plugins.swap_remove(place));
         }
+        let known: Vec<&str> = plugins.iter().map(|p| p.name.as_str()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(told(&SandboxError::NoPlugin { plugin: short(name), known }))
     }
 
     /// What the plugin's revision says of itself; nothing when it says nothing.
@@ -57,7 +55,10 @@ pub(crate) fn permitted(
         let tools: Vec<String> = plugin
             .tools
             .iter()
-            .map(|name| described(description, name).map_or(name.clone(), |tool| tool.signature()))
+            .map(|name| {
+                let described = described(description, name);
+                described.map_or_else(|| name.clone(), ToolDescription::signature)
+            })
             .collect();
         let (name, tool) = (&plugin.name, short(tool));
         return Err(ToolError::Call(format!(

@@ -28,17 +28,15 @@ fn one(word: &str, tool: Option<&ToolDescription>) -> Result<(String, Given), Er
     let Some((name, value)) = word.split_once('=') else {
         return Err(wrong("has no `=`; write NAME=VALUE".to_owned()));
     };
-    let kind = match tool {
-        None => "",
-        Some(tool) => match tool.parameters.get(name) {
-            Some(is) => is.get("type").and_then(Value::as_str).unwrap_or_default(),
-            None => {
-                let known: Vec<&str> = tool.parameters.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                return Err(wrong(format!("names no parameter; the parameters are: {known}")));
-            }
-        },
-    };
+    let declared = tool.map(|tool| {
+        tool.parameters.get(name).ok_or_else(|| {
+            let known: Vec<&str> = tool.parameters.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            wrong(format!("names no parameter; the parameters are: {known}"))
+        })
+    });
+    let declared = declared.transpose()?;
+    let kind = declared.and_then(|is| is.get("type")).and_then(Value::as_str).unwrap_or_default();
     let text = || Value::String(value.to_owned());
     let given = match kind {
         "string" => Given::Value(text()),

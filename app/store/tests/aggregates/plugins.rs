@@ -6,14 +6,16 @@ use crate::{
 };
 use bytes::Bytes;
 use famulus_core::{
+    Clock as _,
+    clock::SystemClock,
     plugin::{Description, LateCall, LateCalls as _, Revisions as _},
     runner::RunnerDemand as _,
 };
 use famulus_store::{BundleError, LateState, MAIN_AGENT, Store};
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 fn describing(plugin: &str) -> Description {
     Description {
@@ -27,8 +29,11 @@ fn describing(plugin: &str) -> Description {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    let mut text = String::from("sha256:");
+    for byte in Sha256::digest(bytes) {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// Comes in pieces that fit nothing.
@@ -98,7 +103,7 @@ async fn a_late_call_is_found_until_its_result_came() {
             conversation,
             origin: None,
             token_hash: [1; 32],
-            expires_at: Timestamp::now() + SignedDuration::from_hours(1),
+            expires_at: SystemClock.now() + SignedDuration::from_hours(1),
         };
         store.expect(&call).await.unwrap();
         let again = LateCall { token_hash: [2; 32], ..call.clone() };

@@ -92,8 +92,8 @@ pub fn plugin(name: &str, tools: &[&str]) -> PluginState {
 
 /// A digest that goes with a name.
 pub fn digest(name: &str) -> String {
-    let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex:0<64}")
+    let hex = name.bytes().fold(0_u128, |hex, byte| hex << 8 | u128::from(byte));
+    format!("sha256:{hex:064x}")
 }
 
 /// A result of one run.

@@ -24,9 +24,10 @@ pub(super) async fn with_files(
     let mut files = Vec::new();
     let names: Vec<&str> = tool.file_parameters().collect();
     let mut parameters = parameters.clone();
-    let items: Vec<&mut Value> = match &mut parameters {
-        Value::Array(items) => items.iter_mut().collect(),
-        one => vec![one],
+    let items: Vec<&mut Value> = if let Value::Array(items) = &mut parameters {
+        items.iter_mut().collect()
+    } else {
+        vec![&mut parameters]
     };
     for item in items {
         let Value::Object(item) = item else {
