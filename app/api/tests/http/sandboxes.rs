@@ -6,15 +6,20 @@ use crate::{
     support::{CHAT, OWNER, World, with_server},
 };
 use famulus_core::{
+    Clock as _,
+    clock::SystemClock,
     ids::ConversationId,
     plugin::{LateCall, LateCalls as _},
 };
 use famulus_store::MAIN_AGENT;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr},
+};
 use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
 const TOKEN: &str = "the-token-of-this-call";
@@ -34,7 +39,7 @@ async fn expect(world: &World, id: &str, token: &str, expires: SignedDuration) -
         conversation,
         origin: None,
         token_hash: Sha256::digest(token.as_bytes()).into(),
-        expires_at: Timestamp::now() + expires,
+        expires_at: SystemClock.now() + expires,
     };
     world.store.expect(&call).await.unwrap();
     conversation
@@ -212,8 +217,10 @@ async fn wrong_bearers_are_slowed_down() {
 async fn a_bundle_comes_in_described_and_goes_out_as_it_came() {
     with_server(config(), async |world| {
         let bundle: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-        let hex: String =
-            Sha256::digest(&bundle).iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut hex = String::new();
+        for byte in Sha256::digest(&bundle) {
+            write!(hex, "{byte:02x}").unwrap();
+        }
         let path = |what: &str| format!("/internal/v1/revisions/{hex}/{what}");
         let put = |what: &str, plugin: &str| at_door(world, Method::PUT, &path(what), plugin);
         let description =

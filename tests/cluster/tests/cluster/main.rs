@@ -8,4 +8,5 @@
 
 mod kubectl;
 mod lifecycle;
+mod posture;
 mod release;

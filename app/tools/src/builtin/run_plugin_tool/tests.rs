@@ -74,13 +74,12 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     assert!(text.contains("is running") && text.contains(&id), "{text}");
     let call = &bench.sandboxes.calls()[0];
     let token = call.token.as_deref().unwrap();
-    let expected = bench.revisions.expected.lock().unwrap();
+    let expected = std::mem::take(&mut *bench.revisions.expected.lock().unwrap());
     let [LateCall { id: expected_id, token_hash, conversation, .. }] = &expected[..] else {
         panic!("{expected:?}")
     };
     assert_eq!((expected_id, *conversation), (&id, bench.context.conversation));
     assert_eq!(token_hash[..], Sha256::digest(token.as_bytes())[..]);
-    drop(expected);
     // Its result is not what was recorded, and stays with the runner until it comes.
     let asked = call_of("run_plugin_tool", r#"{"plugin": "weather", "tool": "watch"}"#);
     bench.catalogue.recorded(&asked, bench.context.clone(), &ToolOutput::Text(text)).await;
