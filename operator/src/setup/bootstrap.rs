@@ -177,7 +177,8 @@ mod tests {
     fn made(wanted: &str) -> Result<Vec<(String, String)>, String> {
         let wanted: Wanted = serde_json::from_str(wanted).map_err(|error| error.to_string())?;
         let secret = wanted.make("home", |bytes| vec![0xfb; bytes]).map_err(|e| e.to_string())?;
-        let text = |value: ByteString| String::from_utf8(value.0).unwrap_or("bytes".to_owned());
+        let text =
+            |value: ByteString| String::from_utf8(value.0).unwrap_or_else(|_| "bytes".to_owned());
         let data = secret.data.unwrap_or_default();
         Ok(data.into_iter().map(|(key, value)| (key, text(value))).collect())
     }
