@@ -370,9 +370,11 @@ fn place(volume: Volume, world: &World) -> Option<String> {
 
 /// Takes in what the newest probe found.
 fn see(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
+    // Of a Pod of another class nothing follows for this one.
     let found = world.pods.iter().filter_map(|pod| {
         let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
-        Some((pod.creation_timestamp(), class, look::probed(pod)?))
+        let probed = look::probed(pod).filter(|_| class == valid.class)?;
+        Some((pod.creation_timestamp(), class, probed))
     });
     if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
         record.seen = Some(Seen {
@@ -382,15 +384,27 @@ fn see(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
             class,
         });
     } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
-        // Of a Pod of another class nothing follows for this one.
         record.seen = None;
     }
-    // A runner looks for itself, and takes calls only in a closed network.
-    let looked = !pods.accept_open_network && world.runners().any(|pod| look::is_ready(pod));
-    if let Some(seen) =
-        record.seen.as_mut().filter(|seen| looked && seen.network != Network::Closed)
-    {
-        seen.network = Network::Closed;
-        "its runner found it closed".clone_into(&mut seen.detail);
+    if !pods.accept_open_network {
+        see_runner(record, valid, world);
     }
+}
+
+/// A runner looks for itself, and takes calls only in a closed network. A Pod that asked for a user
+/// namespace and runs has one.
+fn see_runner(record: &mut Record, valid: &Valid, world: &World) {
+    let Some(pod) = world.runners().find(|pod| look::is_ready(pod)) else { return };
+    let Some(spec) = &pod.spec else { return };
+    let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
+    if is_closed || spec.runtime_class_name != valid.class {
+        return;
+    }
+    let namespace = record.seen.as_ref().map(|seen| seen.user_namespace);
+    record.seen = Some(Seen {
+        network: Network::Closed,
+        detail: "its runner found it closed".to_owned(),
+        user_namespace: namespace.unwrap_or(spec.host_users == Some(false)),
+        class: spec.runtime_class_name.clone(),
+    });
 }

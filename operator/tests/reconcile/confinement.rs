@@ -163,3 +163,17 @@ async fn another_image_waits_while_others_are_replaced() {
     bench.settle().await;
     assert_eq!(image(&bench), "localhost/famulus/runner:0.2.0-slim");
 }
+
+#[tokio::test]
+async fn a_runner_of_another_class_tells_by_taking_calls() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"runner": {"replicas": 1, "runtimeClassName": "kata"}}));
+    bench.settle().await;
+    assert_eq!(bench.condition("NetworkIsolated").1, "NetworkNotProbed", "of this class");
+    bench.runner_starts();
+    bench.settle().await;
+    assert_eq!(bench.condition("NetworkIsolated").1, "NetworkClosed");
+    let expected = json!({"network": "Closed", "userNamespace": true, "runtimeClassName": "kata"});
+    assert_eq!(bench.status()["isolation"], expected);
+}
