@@ -404,7 +404,7 @@ fn see_runner(record: &mut Record, valid: &Valid, world: &World) {
     record.seen = Some(Seen {
         network: Network::Closed,
         detail: "its runner found it closed".to_owned(),
-        user_namespace: namespace.unwrap_or(spec.host_users == Some(false)),
+        user_namespace: namespace.unwrap_or_else(|| spec.host_users == Some(false)),
         class: spec.runtime_class_name.clone(),
     });
 }
