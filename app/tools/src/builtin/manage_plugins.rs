@@ -154,7 +154,8 @@ mod tests {
     #[tokio::test]
     async fn one_plugin_is_shown_with_what_its_permitted_tools_take() {
         let mut bench = Bench::new();
-        let shown = bench.done("manage_plugins", json!({"action": "show", "name": "weather"})).await;
+        let shown =
+            bench.done("manage_plugins", json!({"action": "show", "name": "weather"})).await;
         assert_eq!(
             shown,
             json!({
@@ -169,7 +170,8 @@ mod tests {
                 ],
             })
         );
-        let error = bench.error("manage_plugins", json!({"action": "show", "name": "secret"})).await;
+        let error =
+            bench.error("manage_plugins", json!({"action": "show", "name": "secret"})).await;
         assert_eq!(error, "there is no plugin `secret`; the plugins are: sleepy, weather");
         let error = bench.error("manage_plugins", json!({"action": "show"})).await;
         assert!(error.contains("`name` is missing"), "{error}");

@@ -1,6 +1,6 @@
 //! A plugin from `kubectl apply` to `kubectl delete`.
 
-use crate::kubectl::{self, kubectl, objects};
+use crate::kubectl::{self, LONG, kubectl, objects, until};
 use crate::release::{Release, condition, inline};
 
 #[tokio::test]
@@ -25,8 +25,13 @@ async fn a_plugin_that_is_applied_is_used_in_a_conversation() {
     assert_eq!(plugin["status"]["isolation"]["network"], "Closed");
 
     // What is printed reads like a sentence.
-    let said = kubectl(&["-n", &release.sandbox, "get", "plugins", "dice", "--no-headers"]).await;
-    assert!(said.contains("dice") && said.contains("True") && said.contains("Running"), "{said}");
+    until("the Plugin is printed as running", LONG, async || {
+        let said =
+            kubectl(&["-n", &release.sandbox, "get", "plugins", "dice", "--no-headers"]).await;
+        let words: Vec<&str> = said.split_whitespace().take(6).collect();
+        if words == ["dice", "dice", "True", "Running", "1", "None"] { Ok(()) } else { Err(said) }
+    })
+    .await;
 
     release.delete(&["dice"]).await;
     let reply = release.chat("Throw the die.").await;
@@ -69,6 +74,7 @@ async fn without_permissions_nothing_runs() {
     let shut =
         inline("shut", "try", "#!/bin/sh\necho '{}'\n", "").replace("tools: ['*']", "tools: []");
     release.apply(&shut).await;
+    release.condition("shut", "Built=True").await;
     let plugin = release.condition("shut", "Permitted=False").await;
     let ready = condition(&plugin, "Ready").unwrap();
     assert_eq!(ready["status"], "False", "{ready}");

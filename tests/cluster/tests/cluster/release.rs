@@ -17,6 +17,8 @@ pub(crate) struct Release {
     pub(crate) sandbox: String,
     address: String,
     token: String,
+    /// One of its own, so that tests that run at once do not steer each other's turns.
+    conversation: String,
     client: reqwest::Client,
     /// The way there; it ends with this.
     _forward: Child,
@@ -48,13 +50,20 @@ impl Release {
         tokio::spawn(async move { while let Ok(Some(_line)) = lines.next_line().await {} });
         let secret = object(&name, "secret", &format!("{name}-token")).await.unwrap();
         let token = STANDARD.decode(secret["data"]["token"].as_str().unwrap()).unwrap();
-        Self {
+        let mut release = Self {
             sandbox: format!("{name}-sandbox"),
             address: format!("http://127.0.0.1:{port}"),
             token: String::from_utf8(token).unwrap(),
             client: reqwest::Client::new(),
             _forward: forward,
-        }
+            conversation: String::new(),
+        };
+        let (status, opened) =
+            release.ask(Method::POST, "/v1/conversations", Some(&json!({}))).await;
+        assert!((200..300).contains(&status), "{opened}");
+        let id = opened["id"].as_str().unwrap_or_else(|| panic!("{opened}"));
+        id.clone_into(&mut release.conversation);
+        release
     }
 
     /// One request with the owner's token: the status and the answer.
@@ -75,10 +84,10 @@ impl Release {
         (status, answer.json().await.unwrap_or_default())
     }
 
-    /// Says something in the main conversation and returns the reply.
+    /// Says something and returns the reply.
     pub(crate) async fn chat(&self, message: &str) -> String {
-        let (status, answer) =
-            self.ask(Method::POST, "/chat", Some(&json!({"message": message}))).await;
+        let body = json!({"message": message, "conversation_id": self.conversation});
+        let (status, answer) = self.ask(Method::POST, "/chat", Some(&body)).await;
         assert_eq!(status, 200, "{answer}");
         answer["response"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }

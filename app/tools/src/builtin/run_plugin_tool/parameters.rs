@@ -148,7 +148,11 @@ mod tests {
             assert_eq!((last_id(&text), shown_name(&text)), (expected, name), "{text}");
         };
         check(id.to_string(), Some(id), None);
-        check(format!("[file: a (b).png (image/png, 3 bytes), id {id}]"), Some(id), Some("a (b).png"));
+        check(
+            format!("[file: a (b).png (image/png, 3 bytes), id {id}]"),
+            Some(id),
+            Some("a (b).png"),
+        );
         let other = BlobId::new();
         check(
             format!("[attached file: {other} (x, 3 bytes), id {id}]"),

@@ -39,12 +39,8 @@ async fn what_is_not_permitted_is_not_found_and_nothing_runs() {
         "the plugin `weather` has no tool `erase`; its tools are: look(city: string, map: file), watch()",
     )
     .await;
-    check(
-        "sleepy",
-        "any",
-        "the plugin `sleepy` is not ready (Building): its first build runs",
-    )
-    .await;
+    check("sleepy", "any", "the plugin `sleepy` is not ready (Building): its first build runs")
+        .await;
 }
 
 #[tokio::test]
@@ -57,18 +53,14 @@ async fn a_plugin_that_is_not_ready_says_why() {
         weather.message = "the owner switched it off".into();
     }
     let error = bench.error("run_plugin_tool", look("Berlin")).await;
-    assert_eq!(
-        error,
-        "the plugin `weather` is not ready (Suspended): the owner switched it off"
-    );
+    assert_eq!(error, "the plugin `weather` is not ready (Suspended): the owner switched it off");
     assert!(bench.sandboxes.calls().is_empty());
 }
 
 #[tokio::test]
 async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     let mut bench = Bench::new();
-    let output =
-        bench.call("run_plugin_tool", json!({"plugin": "weather", "tool": "watch"})).await;
+    let output = bench.call("run_plugin_tool", json!({"plugin": "weather", "tool": "watch"})).await;
     let ToolOutput::Text(text) = output else { panic!("{output:?}") };
     let id = bench.context.key.to_string();
     assert!(text.contains("is running") && text.contains(&id), "{text}");
@@ -155,9 +147,10 @@ async fn how_a_call_went_is_how_its_output_is_marked() {
     let lost = SandboxError::Lost { plugin: "weather".into(), why: "its node is gone".into() };
     check(Play::Fail(lost), |output| matches!(output, ToolOutput::Unknown(_))).await;
     let away = SandboxError::Unreachable { plugin: "weather".into(), why: "no answer".into() };
-    check(Play::Fail(away), |output| {
-        matches!(output, ToolOutput::Error(text) if text.contains("try again"))
-    })
+    check(
+        Play::Fail(away),
+        |output| matches!(output, ToolOutput::Error(text) if text.contains("try again")),
+    )
     .await;
 }
 
