@@ -8,5 +8,6 @@
 
 mod kubectl;
 mod lifecycle;
+mod node;
 mod posture;
 mod release;

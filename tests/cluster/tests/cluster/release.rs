@@ -92,6 +92,11 @@ impl Release {
         answer["response"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    /// The path of the conversation's messages.
+    pub(crate) fn messages(&self) -> String {
+        format!("/v1/conversations/{}/messages", self.conversation)
+    }
+
     /// Applies Plugins and fails with the complaint.
     pub(crate) async fn apply(&self, manifest: &str) {
         let applied = kubectl::apply(&self.sandbox, manifest).await;
