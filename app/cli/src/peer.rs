@@ -138,6 +138,13 @@ fn matching(heard: &[Heard], method: &str, end: &str) -> Vec<Heard> {
     heard.iter().filter(|h| h.method == method && h.path.ends_with(end)).cloned().collect()
 }
 
+fn plugin() -> Value {
+    json!({
+        "name": "dice", "ready": true, "reason": "Idle", "message": "a call starts a runner",
+        "tools": ["throw_die"], "config_keys": [], "egress": "None", "runners": 0,
+    })
+}
+
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let header = |name: &str| {
@@ -226,6 +233,9 @@ fn usual(shared: &Arc<Shared>, heard: &Heard) -> Response {
             "before": null,
         }),
         ("GET", ["v1", "schedules"]) => json!({"schedules": []}),
+        ("GET", ["v1", "plugins"]) => json!({"plugins": [plugin()], "fixed_tokens": 321}),
+        ("GET", ["v1", "plugins", "dice"]) => plugin(),
+        ("GET", ["v1", "plugins", "dice", "logs"]) => json!({"lines": ["the runner listens"]}),
         ("GET", ["v1", "knowledge"]) => json!({"knowledge": [
             {"id": uuid(5), "kind": "memory", "title": "", "body": "likes tea\u{1b}[2J"},
         ]}),

@@ -42,7 +42,11 @@ async fn each_command_has_a_table_and_json() {
         ("schedules", "no schedules"),
         ("history", "hello"),
         ("history 5 --conversation main", "hello"),
+        ("plugin list", "a call starts a runner"),
+        ("plugin show dice", "throw_die"),
+        ("plugin logs dice", "the runner listens"),
         ("doctor", "everything is well"),
+        ("doctor", "about 321 tokens"),
     ] {
         let (out, ended) = run(&connection, Kind::Plain, line).await;
         assert!(ended.unwrap(), "{line}");
@@ -55,6 +59,8 @@ async fn each_command_has_a_table_and_json() {
         ("queue dead --json", "jobs"),
         ("approvals --json", "approvals"),
         ("schedules --json", "schedules"),
+        ("plugin list --json", "plugins"),
+        ("plugin show dice --json", "tools"),
         ("history --json", "messages"),
         ("doctor --json", "checks"),
     ] {

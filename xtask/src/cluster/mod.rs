@@ -162,6 +162,6 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             storage::run(shell, &place, &Kubectl::inside(&place, kubectl)).await
         }
         Task::Test => truth::run(shell).await,
-        Task::Suite { name, wanted } => suite::run(shell, &Place::new(&name)?, &wanted).await,
+        Task::Suite { name, wanted } => suite::run(shell, &name, &wanted).await,
     }
 }

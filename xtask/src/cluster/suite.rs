@@ -20,12 +20,44 @@ use super::place::Place;
 use super::variant::Variant;
 use super::{down, enter, internet, kubectl, load, network, storage, up};
 
-/// What the tests need of a cluster.
-const VARIANT: Variant = Variant {
-    network: network::Network::Cilium,
-    storage: storage::Storage::Standard,
-    internet: internet::Internet::Beside,
-};
+/// A cluster, the release on it, and the tests that want it so.
+struct Home {
+    /// Behind the name of the cluster.
+    suffix: &'static str,
+    variant: Variant,
+    /// Further words of `helm install`.
+    values: &'static [&'static str],
+    /// Words of the tests' program.
+    tests: &'static [&'static str],
+    /// Whether the chart's own tests are run too.
+    chart_tests: bool,
+}
+
+const HOMES: [Home; 2] = [
+    Home {
+        suffix: "",
+        variant: Variant {
+            network: network::Network::Cilium,
+            storage: storage::Storage::Standard,
+            internet: internet::Internet::Beside,
+        },
+        values: &[],
+        tests: &["--skip", "open::"],
+        chart_tests: true,
+    },
+    // Nothing enforces policies there, and nothing makes volumes.
+    Home {
+        suffix: "-open",
+        variant: Variant {
+            network: network::Network::None,
+            storage: storage::Storage::None,
+            internet: internet::Internet::None,
+        },
+        values: &["--set", "postgres.persistence.enabled=false"],
+        tests: &["open::"],
+        chart_tests: false,
+    },
+];
 
 /// The images of a release, but for the runner that nobody asks for by default.
 const IMAGES: [&str; 5] = ["app", "operator", "runner-slim", "postgres", "resolver"];
@@ -44,31 +76,41 @@ pub(super) struct Wanted {
 
 /// Runs the tests of `cargo xtask test`.
 pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
-    run(shell, &Place::new("suite")?, &Wanted { keep: false, filter: None }).await
+    run(shell, "suite", &Wanted { keep: false, filter: None }).await
 }
 
-pub(super) async fn run(shell: &mut Shell, place: &Place, wanted: &Wanted) -> Result<()> {
+pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
     if std::env::var_os("KUBECONFIG").is_some() {
-        println!("KUBECONFIG is set: tests that need the node and its internet are left out");
-        let mut tests = tests(wanted);
-        tests.args(["--skip", "node::"]);
-        return shell.run(tests).await;
+        println!("KUBECONFIG is set: tests that need a node of ours are left out (node::, open::)");
+        let words = ["--skip", "node::", "--skip", "open::"].into_iter();
+        return shell.run(tests(words.chain(wanted.filter.as_deref()))).await;
     }
     let archives = images::for_tests(shell, &IMAGES).await?;
-    up::run(shell, place, VARIANT).await?;
-    let outcome = on_the_node(shell, place, wanted, &archives).await;
-    if outcome.is_err() {
-        say_what_is_there(place);
+    let is_open = |filter: &String| filter.starts_with("open::");
+    for home in &HOMES {
+        // A name is of one home, so the other has nothing to do.
+        if wanted.filter.as_ref().is_some_and(|filter| is_open(filter) != (home.suffix == "-open"))
+        {
+            continue;
+        }
+        let place = Place::new(&format!("{name}{}", home.suffix))?;
+        up::run(shell, &place, home.variant).await?;
+        let outcome = on_the_node(shell, &place, home, wanted, &archives).await;
+        if outcome.is_err() {
+            say_what_is_there(&place);
+        }
+        if !wanted.keep {
+            down::run(shell, &place).await?;
+        }
+        outcome?;
     }
-    if !wanted.keep {
-        down::run(shell, place).await?;
-    }
-    outcome
+    Ok(())
 }
 
 async fn on_the_node(
     shell: &mut Shell,
     place: &Place,
+    home: &Home,
     wanted: &Wanted,
     archives: &[PathBuf],
 ) -> Result<()> {
@@ -79,23 +121,30 @@ async fn on_the_node(
     install.extend([RELEASE.to_owned(), RELEASE.to_owned()]);
     let path = |path: &str| root().join(path).display().to_string();
     install.extend([path("charts/famulus"), "-f".to_owned(), path("tests/cluster/values.yaml")]);
+    install.extend(home.values.iter().map(|word| (*word).to_owned()));
     shell.run(enter::inside(place, &helm, &install)?).await?;
 
     // The port of the app is forwarded to inside of the cluster's network.
-    let tests = tests(wanted);
+    let filter = wanted.filter.as_deref().filter(|filter| !filter.starts_with("open::"));
+    let tests = tests(home.tests.iter().copied().chain(filter));
     let args: Vec<String> =
         tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
     inside.current_dir(root());
     inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
     inside.env("FAMULUS_TEST_NODE", &place.folder);
-    shell.run(inside).await
+    shell.run(inside).await?;
+    if home.chart_tests && wanted.filter.is_none() {
+        let words = words("test --timeout 5m -n");
+        let words = words.into_iter().chain([RELEASE, RELEASE].map(str::to_owned));
+        shell.run(enter::inside(place, &helm, &words.collect::<Vec<_>>())?).await?;
+    }
+    Ok(())
 }
 
-fn tests(wanted: &Wanted) -> Command {
+fn tests<'w>(words: impl Iterator<Item = &'w str>) -> Command {
     let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", "cluster", "--"]);
-    command.args(["--test-threads", "4"]);
-    command.args(&wanted.filter);
+    command.args(["--test-threads", "4"]).args(words);
     command
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn object(namespace: &str, kind: &str, name: &str) -> Option<Va
     (!said.trim().is_empty()).then(|| serde_json::from_str(&said).unwrap())
 }
 
-/// The objects with a label.
+/// The objects with a label; without one, all of them.
 pub(crate) async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> {
     let said = kubectl(&["-n", namespace, "get", kind, "-l", selector, "-o", "json"]).await;
     let list: Value = serde_json::from_str(&said).unwrap();

@@ -6,8 +6,10 @@
     reason = "the environment says which cluster it is, and a test's tasks end with it"
 )]
 
+mod isolation;
 mod kubectl;
 mod lifecycle;
 mod node;
+mod open;
 mod posture;
 mod release;

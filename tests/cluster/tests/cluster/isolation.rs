@@ -1,0 +1,119 @@
+//! What a plugin's tools reach, asked from inside of their Pods.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use crate::kubectl::{LONG, object, objects, until};
+use crate::release::{Release, name};
+
+/// Tries to connect, three times each, and says what was reached.
+const PROBE: &str = r#"#!/usr/bin/env python3
+import json, socket, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def reached(target):
+    host, port = target.rsplit(":", 1)
+    for _ in range(3):
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            return True
+        except OSError:
+            pass
+    return False
+
+targets = json.load(sys.stdin)["targets"].split(",")
+with ThreadPoolExecutor(16) as pool:
+    print(json.dumps({"reached": [t for t, yes in zip(targets, pool.map(reached, targets)) if yes]}))
+"#;
+
+fn plugin(name: &str, egress: &str) -> String {
+    let manifest = json!({"name": name, "description": "Tries to connect."});
+    let tool = json!({
+        "name": "connect", "description": "Connects.", "entrypoint": "run.py",
+        "parameters": {"targets": {"type": "string", "description": "HOST:PORT with commas."}},
+    });
+    let files = json!([
+        {"path": "manifest.json", "content": manifest.to_string()},
+        {"path": "connect/manifest.json", "content": tool.to_string()},
+        {"path": "connect/run.py", "content": PROBE},
+    ]);
+    json!({
+        "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": name},
+        "spec": {
+            "name": name, "source": {"inline": {"files": files}}, "permissions": {"tools": ["*"]},
+            "egress": {"mode": egress}, "state": "Ephemeral",
+        },
+    })
+    .to_string()
+}
+
+async fn address(namespace: &str, selector: &str) -> IpAddr {
+    until(&format!("a Pod with {selector} has an address"), LONG, async || {
+        let pods = objects(namespace, "pods", selector).await;
+        let of = |pod: &Value| pod["status"]["podIP"].as_str().and_then(|ip| ip.parse().ok());
+        pods.iter().find_map(of).ok_or_else(|| format!("{} Pods", pods.len()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_tool_reaches_what_its_class_allows_and_nothing_else() {
+    let release = Release::open().await;
+    let (shut, open) = ("reach-none", "reach-internet");
+    release.apply(&plugin(shut, "None")).await;
+    release.apply(&plugin(open, "Internet")).await;
+    for plugin in [shut, open] {
+        release.condition(plugin, "Ready=True").await;
+        // So that both have Pods.
+        release.chat(&format!("run connect of {plugin} with targets=127.0.0.1:1")).await;
+    }
+
+    let release_of = |part: &str| format!("app.kubernetes.io/component={part}");
+    let app = address(&name(), &release_of("app")).await;
+    let postgres = address(&name(), &release_of("postgres")).await;
+    let operator = address(&name(), &release_of("operator")).await;
+    let part = "famulus.dev/part=runner,famulus.dev/plugin";
+    let neighbours = [
+        address(&release.sandbox, &format!("{part}={shut}")).await,
+        address(&release.sandbox, &format!("{part}={open}")).await,
+    ];
+    let service = object("default", "service", "kubernetes").await.unwrap();
+    let service = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let nodes = objects("", "nodes", "").await;
+    let node = nodes[0]["status"]["addresses"][0]["address"].as_str().unwrap().to_owned();
+    let dns = object("kube-system", "service", "kube-dns").await;
+    let dns = dns.and_then(|dns| dns["spec"]["clusterIP"].as_str().map(str::to_owned));
+
+    let denied = |own: IpAddr| {
+        let mut denied = vec![
+            format!("{app}:3000"),
+            format!("{app}:3001"),
+            format!("{app}:3003"),
+            format!("{postgres}:5432"),
+            format!("{operator}:8080"),
+            format!("{service}:443"),
+            format!("{node}:6443"),
+            format!("{node}:10250"),
+            "169.254.169.254:80".to_owned(),
+            "198.51.100.10:80".to_owned(),
+        ];
+        denied.extend(dns.iter().map(|dns| format!("{dns}:53")));
+        let others = neighbours.iter().filter(|other| **other != own);
+        denied.extend(others.map(|other| format!("{other}:8090")));
+        denied.join(",")
+    };
+    for (plugin, own, expected) in [
+        (shut, neighbours[0], "\"reached\": []"),
+        (open, neighbours[1], "\"reached\": [\"198.51.100.10:80\"]"),
+    ] {
+        let targets = denied(own);
+        let reply = release.chat(&format!("run connect of {plugin} with targets={targets}")).await;
+        assert!(reply.contains(expected), "{plugin}: {reply}");
+        // The callback port is the way of results; it shows that the silence is no accident.
+        let allowed = format!("{app}:3002");
+        let reply = release.chat(&format!("run connect of {plugin} with targets={allowed}")).await;
+        assert!(reply.contains(&allowed), "{plugin}: {reply}");
+    }
+    release.delete(&[shut, open]).await;
+}
