@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 
 /// After a stop begins, everything has this long to end by itself.
 const DRAIN: Duration = Duration::from_secs(20);
-/// A database that starts beside this program is waited for so long.
+/// In a cluster, where the database starts beside this program, it is waited for so long.
 const BESIDE: Duration = Duration::from_mins(1);
 
 /// Where the database comes from.
@@ -98,7 +98,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         connect: Connect {
             durable_sessions: config.database.durable_sessions,
             relaxed_sessions: config.database.relaxed_sessions,
-            patience: if home == Home::Given { BESIDE } else { Duration::ZERO },
+            patience: if config.cluster.is_some() { BESIDE } else { Duration::ZERO },
             lease: Duration::try_from_secs_f64(config.queue.lease_seconds)
                 .context("`queue.lease_seconds` must be a positive number of seconds")?,
             ..Connect::new(url)

@@ -11,8 +11,8 @@ async fn where_policies_are_ignored_no_plugin_code_runs() {
     release.apply(&inline("shown", "try", "#!/bin/sh\necho '{\"it\": \"ran\"}'\n", "")).await;
     let plugin = until("the open network is noticed", LONG, async || {
         let plugin = object(&release.sandbox, "plugin", "shown").await.ok_or("not there")?;
-        match condition(&plugin, "NetworkIsolated") {
-            Some(one) if one["status"] == "False" => Ok(plugin),
+        match condition(&plugin, "Ready") {
+            Some(one) if one["reason"] == "NetworkOpen" => Ok(plugin),
             Some(_) | None => Err(plugin["status"].to_string()),
         }
     })
