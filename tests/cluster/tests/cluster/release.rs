@@ -15,11 +15,11 @@ use crate::kubectl::{self, LONG, kubectl, object, until};
 /// An assistant that can be talked to.
 pub(crate) struct Release {
     pub(crate) sandbox: String,
-    address: String,
-    token: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
     /// One of its own, so that tests that run at once do not steer each other's turns.
     conversation: String,
-    client: reqwest::Client,
+    pub(crate) client: reqwest::Client,
     /// The way there; it ends with this.
     _forward: Child,
 }
