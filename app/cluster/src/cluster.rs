@@ -228,7 +228,7 @@ impl Cluster {
         };
         timeout(self.patience.first, listed).await.map_err(|_elapsed| {
             let why = self.table.trouble().unwrap_or_else(|| "it did not answer".to_owned());
-            SandboxError::Nowhere(format!("the cluster's API server cannot be read: {why}"))
+            SandboxError::Away(format!("the cluster's API server cannot be read: {why}"))
         })
     }
 

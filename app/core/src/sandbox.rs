@@ -148,6 +148,9 @@ pub enum SandboxError {
     /// There are no sandboxes here.
     #[error("plugins do not run here: {0}")]
     Nowhere(String),
+    /// There are some, and none can be asked after just now: nothing happened.
+    #[error("plugins cannot be reached: {0}; try again in a moment")]
+    Away(String),
     #[error("there is no plugin `{plugin}`; the plugins are: {known}")]
     NoPlugin { plugin: String, known: String },
     /// The plugin takes no calls now.

@@ -324,9 +324,15 @@ pub(crate) fn refused(error: &SandboxError) -> Problem {
         SandboxError::Refused(_) => {
             Problem::bad(detail, "correct the call; GET /v1/plugins/{name} shows its tools")
         }
-        SandboxError::Unreachable { .. } | SandboxError::Lost { .. } => {
+        SandboxError::Away(_) | SandboxError::Unreachable { .. } => {
             Problem::new(Kind::SandboxAway, detail, "send the request again in a moment").after(2)
         }
+        // The same request is another call, and this one may have happened.
+        SandboxError::Lost { .. } => Problem::new(
+            Kind::SandboxAway,
+            detail,
+            "look whether it took effect before you send it again",
+        ),
         SandboxError::Stopped => Problem::new(Kind::Conflict, detail, "call it again"),
     }
 }

@@ -93,7 +93,7 @@ async fn a_cluster_that_never_answered_is_named() {
     assert!(matches!(start(&config), Err(ConnectError::ShortKey { bytes: 5, .. })));
     std::fs::write(&config.root_key_file, KEY).unwrap();
     let error = start(&config).unwrap().plugins().await.unwrap_err();
-    assert!(matches!(&error, SandboxError::Nowhere(why) if why.contains("API server")), "{error}");
+    assert!(matches!(&error, SandboxError::Away(why) if why.contains("API server")), "{error}");
     tasks.shutdown();
 }
 

@@ -123,7 +123,9 @@ impl Tool for RunPluginTool {
                     Ok(Some(answer)) => return self.happened(&arguments, context, answer).await,
                     Ok(None) => return AskedAfter::NotSent,
                     Err(
-                        error @ (SandboxError::Unreachable { .. } | SandboxError::NotReady { .. }),
+                        error @ (SandboxError::Away(_)
+                        | SandboxError::Unreachable { .. }
+                        | SandboxError::NotReady { .. }),
                     ) => {
                         tracing::debug!(%error, call.id = id, "a sandbox cannot be asked yet");
                         sleep(ASK_AGAIN).await;
@@ -299,6 +301,7 @@ fn output(
         )),
         Err(
             error @ (SandboxError::Nowhere(_)
+            | SandboxError::Away(_)
             | SandboxError::NoPlugin { .. }
             | SandboxError::NotReady { .. }
             | SandboxError::Refused(_)

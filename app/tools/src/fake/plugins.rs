@@ -43,6 +43,8 @@ struct State {
     calls: Vec<SandboxCall>,
     kept: BTreeMap<String, SandboxAnswer>,
     acknowledged: Vec<String>,
+    /// What the next one who asks after a call hears instead of an answer.
+    trouble: Option<SandboxError>,
 }
 
 impl FakeSandboxes {
@@ -65,6 +67,11 @@ impl FakeSandboxes {
     /// The names of results that were let go.
     pub fn acknowledged(&self) -> Vec<String> {
         lock(&self.state).acknowledged.clone()
+    }
+
+    /// Whoever asks after a call next hears this, once.
+    pub fn trouble(&self, error: SandboxError) {
+        lock(&self.state).trouble = Some(error);
     }
 
     /// Puts what a call came to, as a runner does that goes on without its caller.
@@ -139,7 +146,8 @@ impl Sandboxes for FakeSandboxes {
         _sent: Timestamp,
         _person: PersonId,
     ) -> Result<Option<SandboxAnswer>, SandboxError> {
-        Ok(lock(&self.state).kept.get(id).cloned())
+        let mut state = lock(&self.state);
+        state.trouble.take().map_or_else(|| Ok(state.kept.get(id).cloned()), Err)
     }
 
     async fn acknowledge(&self, _plugin: &str, id: &str) {

@@ -172,6 +172,18 @@ async fn a_call_whose_worker_died_is_asked_after() {
     assert_eq!(bench.sandboxes.acknowledged(), [id]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_away_is_asked_again_before_a_call_counts_as_unknown() {
+    let bench = Bench::new();
+    let call = call_of("run_plugin_tool", &look("x").to_string());
+    let id = bench.context.key.to_string();
+    bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("sunny".into()))));
+    bench.sandboxes.trouble(SandboxError::Away("its API server starts".into()));
+    let asked =
+        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await;
+    assert!(matches!(asked, AskedAfter::Ended(ToolOutput::Text(_))), "{asked:?}");
+}
+
 #[tokio::test]
 async fn a_turn_that_stops_ends_the_call() {
     let mut bench = Bench::playing(|_| {
