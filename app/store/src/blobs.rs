@@ -281,7 +281,7 @@ fn store(error: Error) -> BlobError {
     BlobError::Store(Box::new(error))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a String cannot fail.

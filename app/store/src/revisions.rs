@@ -5,6 +5,7 @@
 //! when it has some already. What dies with its process goes by retention.
 
 use crate::{
+    blobs::hex,
     codec::{decode, encode},
     db::{Scope, Store},
     error::Error,
@@ -18,7 +19,6 @@ use famulus_core::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use uuid::Uuid;
 
 /// A bundle was not kept.
@@ -199,11 +199,7 @@ impl<'a> Upload<'a> {
         if !self.piece.is_empty() {
             self.flush().await?;
         }
-        let mut found = "sha256:".to_owned();
-        for byte in std::mem::take(&mut self.hash).finalize() {
-            // Writing to a String cannot fail.
-            let _infallible = write!(found, "{byte:02x}");
-        }
+        let found = format!("sha256:{}", hex(&std::mem::take(&mut self.hash).finalize()));
         if found != digest {
             return Err(BundleError::Differs { announced: digest.to_owned(), found });
         }

@@ -28,6 +28,7 @@ pub mod plan;
 pub mod record;
 pub mod replace;
 mod report;
+pub mod sight;
 pub mod status;
 pub mod validate;
 

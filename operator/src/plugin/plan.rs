@@ -14,7 +14,7 @@ use famulus_crds::BuildKey;
 use famulus_crds::labels::Part;
 use famulus_crds::names::{Child, child};
 use famulus_crds::plugin::{Reason, State};
-use famulus_protocol::revision::{BuildFile, BuildSource, Network};
+use famulus_protocol::revision::{BuildFile, BuildSource};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -24,7 +24,8 @@ use super::build::content;
 use super::confine::{self, UserNamespace};
 use super::dereference::World;
 use super::look::{self, Progress, Trouble};
-use super::record::{Failure, Newest, Record, Revision, SCRATCH, Seen, Shape};
+use super::record::{Failure, Newest, Record, Revision, SCRATCH, Shape};
+use super::sight;
 use super::validate::Valid;
 use crate::settings::Pods;
 
@@ -92,7 +93,7 @@ pub fn plan(
     if record.seen.is_none() && without_namespace.contains(&shape) {
         record.fallen_back = Some(shape.clone());
     }
-    see(&mut record, valid, world, pods);
+    sight::take_in(&mut record, valid, world, pods);
     let namespace = confine::decide(pods, &shape, &record);
 
     let mut plan = Plan {
@@ -366,45 +367,4 @@ fn place(volume: Volume, world: &World) -> Option<String> {
         Volume::Scratch => Some(SCRATCH.to_owned()),
         Volume::Claim => world.claim.as_ref().and_then(|claim| claim.uid()),
     }
-}
-
-/// Takes in what the newest probe found.
-fn see(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
-    // Of a Pod of another class nothing follows for this one.
-    let found = world.pods.iter().filter_map(|pod| {
-        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
-        let probed = look::probed(pod).filter(|_| class == valid.class)?;
-        Some((pod.creation_timestamp(), class, probed))
-    });
-    if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
-        record.seen = Some(Seen {
-            network: probed.network,
-            detail: probed.detail,
-            user_namespace: probed.user_namespace,
-            class,
-        });
-    } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
-        record.seen = None;
-    }
-    if !pods.accept_open_network {
-        see_runner(record, valid, world);
-    }
-}
-
-/// A runner looks for itself, and takes calls only in a closed network. A Pod that asked for a user
-/// namespace and runs has one.
-fn see_runner(record: &mut Record, valid: &Valid, world: &World) {
-    let Some(pod) = world.runners().find(|pod| look::is_ready(pod)) else { return };
-    let Some(spec) = &pod.spec else { return };
-    let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
-    if is_closed || spec.runtime_class_name != valid.class {
-        return;
-    }
-    let namespace = record.seen.as_ref().map(|seen| seen.user_namespace);
-    record.seen = Some(Seen {
-        network: Network::Closed,
-        detail: "its runner found it closed".to_owned(),
-        user_namespace: namespace.unwrap_or_else(|| spec.host_users == Some(false)),
-        class: spec.runtime_class_name.clone(),
-    });
 }

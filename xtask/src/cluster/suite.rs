@@ -24,37 +24,42 @@ use super::{down, enter, internet, kubectl, load, network, storage, up};
 struct Home {
     /// Behind the name of the cluster.
     suffix: &'static str,
+    /// The module of tests that are for it alone; without one it has all others.
+    module: Option<&'static str>,
     variant: Variant,
     /// Further words of `helm install`.
     values: &'static [&'static str],
-    /// Words of the tests' program.
-    tests: &'static [&'static str],
     /// Whether the chart's own tests are run too.
     chart_tests: bool,
 }
 
+/// The tests of a cluster where nothing enforces policies and nothing makes volumes.
+const OPEN: &str = "open::";
+
+/// The tests that put something beside the node.
+const NODE: &str = "node::";
+
 const HOMES: [Home; 2] = [
     Home {
         suffix: "",
+        module: None,
         variant: Variant {
             network: network::Network::Cilium,
             storage: storage::Storage::Standard,
             internet: internet::Internet::Beside,
         },
         values: &[],
-        tests: &["--skip", "open::"],
         chart_tests: true,
     },
-    // Nothing enforces policies there, and nothing makes volumes.
     Home {
         suffix: "-open",
+        module: Some(OPEN),
         variant: Variant {
             network: network::Network::None,
             storage: storage::Storage::None,
             internet: internet::Internet::None,
         },
         values: &["--set", "postgres.persistence.enabled=false"],
-        tests: &["open::"],
         chart_tests: false,
     },
 ];
@@ -74,28 +79,54 @@ pub(super) struct Wanted {
     filter: Option<String>,
 }
 
-/// Runs the tests of `cargo xtask test`.
+impl Home {
+    /// Whether a test whose name contains this may be one of its own.
+    fn has(&self, filter: &str) -> bool {
+        match self.module {
+            Some(module) => filter.starts_with(module),
+            None => !filter.starts_with(OPEN),
+        }
+    }
+
+    /// Words for the program of the tests.
+    fn words<'w>(&self, filter: Option<&'w str>) -> Vec<&'w str> {
+        match (self.module, filter) {
+            (_, Some(filter)) => {
+                vec![filter, "--skip", if self.module.is_some() { NODE } else { OPEN }]
+            }
+            (Some(module), None) => vec![module],
+            (None, None) => vec!["--skip", OPEN],
+        }
+    }
+}
+
+/// Runs all of them, as a part of `cargo xtask test`, with images that were built before.
 pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
-    run(shell, "suite", &Wanted { keep: false, filter: None }).await
+    let archives = IMAGES.map(images::archive_of);
+    with_images(shell, "suite", &Wanted { keep: false, filter: None }, &archives).await
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
     if std::env::var_os("KUBECONFIG").is_some() {
-        println!("KUBECONFIG is set: tests that need a node of ours are left out (node::, open::)");
-        let words = ["--skip", "node::", "--skip", "open::"].into_iter();
+        println!("KUBECONFIG is set: tests that need a node of ours are left out ({NODE}, {OPEN})");
+        let words = ["--skip", NODE, "--skip", OPEN].into_iter();
         return shell.run(tests(words.chain(wanted.filter.as_deref()))).await;
     }
-    let archives = images::for_tests(shell, &IMAGES).await?;
-    let is_open = |filter: &String| filter.starts_with("open::");
-    for home in &HOMES {
-        // A name is of one home, so the other has nothing to do.
-        if wanted.filter.as_ref().is_some_and(|filter| is_open(filter) != (home.suffix == "-open"))
-        {
-            continue;
-        }
+    images::for_tests(shell, &IMAGES).await?;
+    with_images(shell, name, wanted, &IMAGES.map(images::archive_of)).await
+}
+
+async fn with_images(
+    shell: &mut Shell,
+    name: &str,
+    wanted: &Wanted,
+    archives: &[PathBuf],
+) -> Result<()> {
+    let filter = wanted.filter.as_deref();
+    for home in HOMES.iter().filter(|home| filter.is_none_or(|filter| home.has(filter))) {
         let place = Place::new(&format!("{name}{}", home.suffix))?;
         up::run(shell, &place, home.variant).await?;
-        let outcome = on_the_node(shell, &place, home, wanted, &archives).await;
+        let outcome = on_the_node(shell, &place, home, filter, archives).await;
         if outcome.is_err() {
             say_what_is_there(&place);
         }
@@ -111,7 +142,7 @@ async fn on_the_node(
     shell: &mut Shell,
     place: &Place,
     home: &Home,
-    wanted: &Wanted,
+    filter: Option<&str>,
     archives: &[PathBuf],
 ) -> Result<()> {
     load::run(shell, place, archives).await?;
@@ -125,8 +156,7 @@ async fn on_the_node(
     shell.run(enter::inside(place, &helm, &install)?).await?;
 
     // The port of the app is forwarded to inside of the cluster's network.
-    let filter = wanted.filter.as_deref().filter(|filter| !filter.starts_with("open::"));
-    let tests = tests(home.tests.iter().copied().chain(filter));
+    let tests = tests(home.words(filter).into_iter());
     let args: Vec<String> =
         tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
@@ -134,7 +164,7 @@ async fn on_the_node(
     inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
     inside.env("FAMULUS_TEST_NODE", &place.folder);
     shell.run(inside).await?;
-    if home.chart_tests && wanted.filter.is_none() {
+    if home.chart_tests && filter.is_none() {
         let words = words("test --timeout 5m -n");
         let words = words.into_iter().chain([RELEASE, RELEASE].map(str::to_owned));
         shell.run(enter::inside(place, &helm, &words.collect::<Vec<_>>())?).await?;

@@ -134,12 +134,16 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds images of this tree as tests want them: fast, and small enough. Returns their archives.
-pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<Vec<PathBuf>> {
+/// Builds images of this tree as tests want them: fast, and small enough.
+pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<()> {
     let only = names.iter().map(|name| Image::parse(name)).collect::<Result<Vec<_>, _>>();
     let only = only.map_err(anyhow::Error::msg)?;
-    run(shell, Args { only, prove: false, ..Args::for_tests() }).await?;
-    Ok(names.iter().map(|name| archives().join(format!("{name}.tar"))).collect())
+    run(shell, Args { only, prove: false, ..Args::for_tests() }).await
+}
+
+/// Where the archive of an image is that was built for nobody else.
+pub(crate) fn archive_of(name: &str) -> PathBuf {
+    archives().join(format!("{name}.tar"))
 }
 
 /// The folder of `uv` as the images have it, for tests that run plugins without one.

@@ -1,0 +1,51 @@
+//! What was seen of a plugin's Pods from inside: by the probe, and by the runner itself.
+
+use famulus_protocol::revision::Network;
+use kube::ResourceExt;
+
+use super::dereference::World;
+use super::look;
+use super::record::{Record, Seen};
+use super::validate::Valid;
+use crate::settings::Pods;
+
+/// Takes in what the newest probe found.
+pub fn take_in(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
+    // Of a Pod of another class nothing follows for this one.
+    let found = world.pods.iter().filter_map(|pod| {
+        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
+        let probed = look::probed(pod).filter(|_| class == valid.class)?;
+        Some((pod.creation_timestamp(), class, probed))
+    });
+    if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
+        record.seen = Some(Seen {
+            network: probed.network,
+            detail: probed.detail,
+            user_namespace: probed.user_namespace,
+            class,
+        });
+    } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
+        record.seen = None;
+    }
+    if !pods.accept_open_network {
+        of_runner(record, valid, world);
+    }
+}
+
+/// A runner looks for itself, and takes calls only in a closed network. A Pod that asked for a user
+/// namespace and runs has one.
+fn of_runner(record: &mut Record, valid: &Valid, world: &World) {
+    let Some(pod) = world.runners().find(|pod| look::is_ready(pod)) else { return };
+    let Some(spec) = &pod.spec else { return };
+    let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
+    if is_closed || spec.runtime_class_name != valid.class {
+        return;
+    }
+    let namespace = record.seen.as_ref().map(|seen| seen.user_namespace);
+    record.seen = Some(Seen {
+        network: Network::Closed,
+        detail: "its runner found it closed".to_owned(),
+        user_namespace: namespace.unwrap_or_else(|| spec.host_users == Some(false)),
+        class: spec.runtime_class_name.clone(),
+    });
+}
