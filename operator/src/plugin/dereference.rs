@@ -50,13 +50,17 @@ pub enum Config {
     Missing(String),
     /// The Secret of this name is the operator's, or of a kind that Kubernetes itself uses.
     NotTheOwners(String),
-    Values(BTreeMap<String, String>),
+    Values {
+        values: BTreeMap<String, String>,
+        /// Keys whose values are bytes that are no text, which config.json cannot hold.
+        unreadable: Vec<String>,
+    },
 }
 
 impl Config {
     pub fn values(&self) -> BTreeMap<String, String> {
         match self {
-            Self::Values(values) => values.clone(),
+            Self::Values { values, .. } => values.clone(),
             Self::NotAsked | Self::Missing(_) | Self::NotTheOwners(_) => BTreeMap::new(),
         }
     }
@@ -141,11 +145,16 @@ fn given(name: &str, secret: Option<Secret>) -> Config {
     if ours || !opaque {
         return Config::NotTheOwners(name.to_owned());
     }
-    let data = secret.data.unwrap_or_default();
-    let text = |(key, value): (String, k8s_openapi::ByteString)| {
-        Some((key, String::from_utf8(value.0).ok()?))
-    };
-    Config::Values(data.into_iter().filter_map(text).collect())
+    let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
+    for (key, value) in secret.data.unwrap_or_default() {
+        match String::from_utf8(value.0) {
+            Ok(text) => {
+                values.insert(key, text);
+            }
+            Err(_bytes) => unreadable.push(key),
+        }
+    }
+    Config::Values { values, unreadable }
 }
 
 /// Where two have one name, the older one has it.

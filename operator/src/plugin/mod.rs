@@ -103,10 +103,10 @@ fn again(world: &World, plan: &Plan) -> Duration {
     }
     match &world.config {
         Config::NotAsked => {}
-        Config::Values(_) if plan.replicas == 0 && plan.serving().is_some() => {
+        Config::Values { .. } if plan.replicas == 0 && plan.serving().is_some() => {
             after = after.min(CONFIG_IDLE);
         }
-        Config::Values(_) | Config::Missing(_) | Config::NotTheOwners(_) => {
+        Config::Values { .. } | Config::Missing(_) | Config::NotTheOwners(_) => {
             after = after.min(CONFIG_WANTED);
         }
     }

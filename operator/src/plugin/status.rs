@@ -250,8 +250,15 @@ impl View<'_> {
         if missing.is_empty() {
             return (Reason::ConfigComplete, "every key that it needs has a value".to_owned());
         }
+        let bytes: Vec<&str> =
+            missing.iter().copied().filter(|key| self.is_unreadable(key)).collect();
         let missing = missing.join(", ");
         let message = match &self.valid_secret() {
+            Some(name) if !bytes.is_empty() => format!(
+                "the Secret {name} has no text for {missing}: what {} holds is no UTF-8; give it a \
+                 text there",
+                bytes.join(", ")
+            ),
             Some(name) => format!("the Secret {name} has no value for {missing}; add it there"),
             None => format!(
                 "it needs values for {missing}; create a Secret with these keys and name it in \
@@ -259,6 +266,13 @@ impl View<'_> {
             ),
         };
         (Reason::KeysMissing, message)
+    }
+
+    fn is_unreadable(&self, key: &str) -> bool {
+        match &self.world.config {
+            Config::Values { unreadable, .. } => unreadable.iter().any(|one| one == key),
+            Config::NotAsked | Config::Missing(_) | Config::NotTheOwners(_) => false,
+        }
     }
 
     fn valid_secret(&self) -> Option<String> {

@@ -8,10 +8,15 @@ use famulus_crds::bearer;
 use crate::bench::{Bench, ROOT_KEY, revision};
 
 fn secret(bench: &Bench, values: &[(&str, &str)]) {
+    let bytes: Vec<(&str, &[u8])> = values.iter().map(|(key, it)| (*key, it.as_bytes())).collect();
+    secret_of_bytes(bench, &bytes);
+}
+
+fn secret_of_bytes(bench: &Bench, values: &[(&str, &[u8])]) {
     let data: serde_json::Map<String, Value> = values
         .iter()
         .map(|(key, value)| {
-            let value = ByteString(value.as_bytes().to_vec());
+            let value = ByteString(value.to_vec());
             ((*key).to_owned(), serde_json::to_value(value).unwrap())
         })
         .collect();
@@ -37,6 +42,10 @@ async fn a_missing_value_is_named_and_its_arrival_reaches_the_running_pod() {
     bench.settle().await;
     assert_eq!(bench.ready(), ("False".into(), "KeysMissing".into()));
     assert!(bench.message("Ready").contains("the Secret mine has no value for api_key"));
+    secret_of_bytes(&bench, &[("units", b"metric"), ("api_key", &[0xff, 0xfe])]);
+    bench.settle().await;
+    let said = bench.message("Ready");
+    assert!(said.contains("what api_key holds is no UTF-8"), "{said}");
     bench.runner_starts();
     bench.settle().await;
 

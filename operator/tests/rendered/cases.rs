@@ -146,7 +146,10 @@ fn world(spec: &Value, serving: Option<&str>) -> Result<World, Failed> {
         jobs: Vec::new(),
         pods: Vec::new(),
         mounted,
-        config: Config::Values([("units".to_owned(), "metric".to_owned())].into()),
+        config: Config::Values {
+            values: [("units".to_owned(), "metric".to_owned())].into(),
+            unreadable: Vec::new(),
+        },
         user: 34_567,
         others_replaced: 0,
         now: "2026-11-21T10:00:00Z".parse()?,

@@ -106,7 +106,7 @@ struct Watch<'a> {
     killed_before: u64,
     events: Receiver<Event>,
     ready: bool,
-    status: Option<ExitStatus>,
+    status: Option<io::Result<ExitStatus>>,
     /// Why it is being ended, when it is.
     ending: Option<Ending>,
     stdout: Option<Captured>,
@@ -219,8 +219,7 @@ impl<'a> Watch<'a> {
             }
             Event::Said(text) => write(&Frame::Said(text)),
             Event::Exited(status) => {
-                // A status that cannot be had is one of a process that is gone.
-                self.status = Some(status.unwrap_or_else(|_| ExitStatus::from_raw(0)));
+                self.status = Some(status);
             }
             Event::Unwanted => self.ask_to_end(End::Cancelled),
             Event::Stdout(captured) => self.stdout = Some(captured),
@@ -283,7 +282,8 @@ impl<'a> Watch<'a> {
         if let Some(ending) = self.ending.take() {
             return ending.end;
         }
-        let Some(status) = self.status else {
+        // Whether it did its work is not known then, and so it did not.
+        let Some(Ok(status)) = self.status else {
             return End::NotStarted("its process cannot be waited for".to_owned());
         };
         if status.code() == Some(NOT_STARTED.into())

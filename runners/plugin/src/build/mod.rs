@@ -11,6 +11,7 @@ mod init;
 mod python;
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -157,7 +158,11 @@ impl Step<'_> {
 
     /// An init script finds the configuration of the moment. The runner puts the newest in place.
     fn configure(&self, plugin: &PluginManifest, tree: &Beneath) -> Result<(), Failure> {
-        let given = fs::read_to_string(self.settings.mounted.join("config.json")).ok();
+        let given = match fs::read_to_string(self.settings.mounted.join("config.json")) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::disk("the mounted config.json")(error)),
+        };
         let config = Config::of(&plugin.config, given.as_deref()).map_err(|error| {
             Failure::build(format!("the mounted config.json is no object: {error}"))
         })?;
@@ -180,7 +185,7 @@ impl Step<'_> {
 }
 
 /// Lets a path lead to a tree, whatever it led to before.
-pub fn lead(link: &Path, to: &Path) -> std::io::Result<()> {
+pub fn lead(link: &Path, to: &Path) -> io::Result<()> {
     let beside: PathBuf = link.with_extension("new");
     remove(&beside)?;
     symlink(to, &beside)?;
