@@ -2,24 +2,13 @@
 //! run. Not a test: it prints a table and judges nothing.
 //!
 //! ```text
-//! cargo xtask cluster suite --keep --name bench wrong_spec
+//! cargo xtask cluster suite --keep --name bench --test cluster wrong_spec
 //! cargo xtask cluster enter --name bench -- env FAMULUS_TEST_KUBECTL=…/kubectl FAMULUS_TEST_NODE=… \
 //!     cargo bench -p famulus-cluster-tests --bench calls
 //! ```
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a bench tells people"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench tells people")]
 #![expect(clippy::disallowed_methods, reason = "the environment says which cluster it is")]
-#![expect(dead_code, reason = "tests use more of what is shared with them")]
-
-#[path = "../tests/cluster/kubectl.rs"]
-mod kubectl;
-#[path = "../tests/cluster/release.rs"]
-mod release;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use kubectl::{LONG, kubectl, objects, until};
-use release::{Release, inline};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
+use famulus_cluster_tests::release::{Release, inline};
 
 const WARM: usize = 200;
 const COLD: usize = 7;
@@ -46,14 +35,14 @@ async fn main() {
 
     told("bare spawn on the host", &mut (0..WARM).map(|_| spawn()).collect::<Vec<_>>());
     let begun = Instant::now();
-    release.run("bench", "try").await;
+    run(&release, "bench", "try").await;
     told("first call, from zero", &mut [begun.elapsed()]);
 
     let before = writes();
     let mut warm = Vec::new();
     for _ in 0..WARM {
         let begun = Instant::now();
-        release.run("bench", "try").await;
+        run(&release, "bench", "try").await;
         warm.push(begun.elapsed());
     }
     let written = writes() - before;
@@ -64,31 +53,17 @@ async fn main() {
     for _ in 0..COLD {
         to_zero(&release).await;
         let begun = Instant::now();
-        release.run("bench", "try").await;
+        run(&release, "bench", "try").await;
         cold.push(begun.elapsed());
     }
     told("call from zero, whole", &mut cold);
     release.delete(&["bench"]).await;
 }
 
-impl Release {
-    /// Speaks to the app's Pod from now on, without a way through kubectl.
-    async fn directly(&mut self) {
-        let selector = "app.kubernetes.io/component=app";
-        let pods = objects(&release::name(), "pods", selector).await;
-        self.address = format!("http://{}:3000", pods[0]["status"]["podIP"].as_str().unwrap());
-    }
-
-    /// Runs a tool by hand, and waits for its end.
-    async fn run(&self, plugin: &str, tool: &str) -> String {
-        let path = format!("{}/v1/plugins/{plugin}/tools/{tool}/run", self.address);
-        let request = self.client.post(path).bearer_auth(&self.token).timeout(LONG);
-        let answer = request.json(&json!({"parameters": {}})).send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), 200);
-        let lines = answer.text().await.unwrap();
-        assert!(lines.contains("done"), "{lines}");
-        lines
-    }
+/// Runs a tool by hand, and waits for its end.
+async fn run(release: &Release, plugin: &str, tool: &str) {
+    let lines = release.run(plugin, tool, &json!({})).await;
+    assert!(lines.contains("done"), "{lines}");
 }
 
 /// Ends the runner as the idle timer would, and waits until it is gone.

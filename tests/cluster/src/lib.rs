@@ -10,4 +10,15 @@
 //! FAMULUS_TEST_GIT      a folder whose bare repositories Pods find below FAMULUS_TEST_GIT_URL
 //! ```
 //!
-//! The tests are in `tests/cluster`; nothing is here.
+//! Each target of `tests` says what it needs: `cluster` runs on any cluster, `node` and what is named in
+//! `xtask/src/cluster/suite.rs` beside it need a node of `cargo xtask cluster`. What they share is here.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the environment says which cluster it is, and a test's tasks end with it"
+)]
+
+pub mod beside;
+pub mod kubectl;
+pub mod release;

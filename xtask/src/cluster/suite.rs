@@ -1,7 +1,7 @@
 //! `cargo xtask cluster suite`: the tests of a whole installation, on a real cluster.
 //!
 //! ```text
-//! images of this tree ─► cluster ─► helm install ─► tests/cluster ─► cluster is removed
+//! images of this tree ─► cluster ─► helm install ─► its targets, one after another ─► cluster is removed
 //! ```
 //!
 //! With KUBECONFIG set they run against that cluster and the release that is installed there; what
@@ -9,8 +9,9 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::images;
 use crate::shell::{Shell, cargo, output_of};
@@ -20,46 +21,50 @@ use super::place::Place;
 use super::variant::Variant;
 use super::{down, enter, internet, kubectl, load, network, storage, up};
 
+/// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
+struct Target {
+    name: &'static str,
+    /// How many tests run at once; what breaks the node or measures others runs alone.
+    threads: &'static str,
+}
+
 /// A cluster, the release on it, and the tests that want it so.
 struct Home {
     /// Behind the name of the cluster.
     suffix: &'static str,
-    /// The module of tests that are for it alone; without one it has all others.
-    module: Option<&'static str>,
     variant: Variant,
     /// Further words of `helm install`.
     values: &'static [&'static str],
+    targets: &'static [Target],
     /// Whether the chart's own tests are run too.
     chart_tests: bool,
 }
 
-/// The tests of a cluster where nothing enforces policies and nothing makes volumes.
-const OPEN: &str = "open::";
-
-/// The tests that put something beside the node.
-const NODE: &str = "node::";
+/// What runs on any cluster.
+const ANYWHERE: Target = Target { name: "cluster", threads: "4" };
 
 const HOMES: [Home; 2] = [
     Home {
         suffix: "",
-        module: None,
         variant: Variant {
             network: network::Network::Cilium,
             storage: storage::Storage::Standard,
             internet: internet::Internet::Beside,
         },
         values: &[],
+        targets: &[ANYWHERE, Target { name: "node", threads: "4" }],
         chart_tests: true,
     },
+    // Nothing enforces policies there, and nothing makes volumes.
     Home {
         suffix: "-open",
-        module: Some(OPEN),
         variant: Variant {
             network: network::Network::None,
             storage: storage::Storage::None,
             internet: internet::Internet::None,
         },
         values: &["--set", "postgres.persistence.enabled=false"],
+        targets: &[Target { name: "open", threads: "1" }],
         chart_tests: false,
     },
 ];
@@ -75,42 +80,48 @@ pub(super) struct Wanted {
     /// Leave the cluster as it is when the tests have run, for a look at it
     #[arg(long)]
     keep: bool,
+    /// Only this target of tests/cluster, `chaos` for one
+    #[arg(long = "test")]
+    target: Option<String>,
     /// Only tests whose name contains this
     filter: Option<String>,
 }
 
-impl Home {
-    /// Whether a test whose name contains this may be one of its own.
-    fn has(&self, filter: &str) -> bool {
-        match self.module {
-            Some(module) => filter.starts_with(module),
-            None => !filter.starts_with(OPEN),
-        }
+impl Wanted {
+    fn targets_of(&self, home: &'static Home) -> Vec<&'static Target> {
+        let is_wanted = |target: &&Target| self.target.as_ref().is_none_or(|it| it == target.name);
+        home.targets.iter().filter(is_wanted).collect()
     }
 
-    /// Words for the program of the tests.
-    fn words<'w>(&self, filter: Option<&'w str>) -> Vec<&'w str> {
-        match (self.module, filter) {
-            (_, Some(filter)) => {
-                vec![filter, "--skip", if self.module.is_some() { NODE } else { OPEN }]
-            }
-            (Some(module), None) => vec![module],
-            (None, None) => vec!["--skip", OPEN],
-        }
+    fn is_all(&self) -> bool {
+        self.target.is_none() && self.filter.is_none()
     }
 }
 
 /// Runs all of them, as a part of `cargo xtask test`, with images that were built before.
 pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
     let archives = IMAGES.map(images::archive_of);
-    with_images(shell, "suite", &Wanted { keep: false, filter: None }, &archives).await
+    let wanted = Wanted { keep: false, target: None, filter: None };
+    with_images(shell, "suite", &wanted, &archives).await
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
+    if let Some(target) = &wanted.target {
+        let mut known = HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
+        ensure!(
+            known.clone().any(|name| name == target),
+            "there are no tests `{target}` in tests/cluster; there are: {}",
+            known.by_ref().collect::<Vec<_>>().join(", ")
+        );
+    }
     if std::env::var_os("KUBECONFIG").is_some() {
-        println!("KUBECONFIG is set: tests that need a node of ours are left out ({NODE}, {OPEN})");
-        let words = ["--skip", NODE, "--skip", OPEN].into_iter();
-        return shell.run(tests(words.chain(wanted.filter.as_deref()))).await;
+        let others = HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
+        let others: Vec<_> = others.filter(|name| *name != ANYWHERE.name).collect();
+        println!(
+            "KUBECONFIG is set: tests that need a node of ours are left out ({})",
+            others.join(", ")
+        );
+        return shell.run(tests(&ANYWHERE, wanted.filter.as_deref())).await;
     }
     images::for_tests(shell, &IMAGES).await?;
     with_images(shell, name, wanted, &IMAGES.map(images::archive_of)).await
@@ -122,11 +133,10 @@ async fn with_images(
     wanted: &Wanted,
     archives: &[PathBuf],
 ) -> Result<()> {
-    let filter = wanted.filter.as_deref();
-    for home in HOMES.iter().filter(|home| filter.is_none_or(|filter| home.has(filter))) {
+    for home in HOMES.iter().filter(|home| !wanted.targets_of(home).is_empty()) {
         let place = Place::new(&format!("{name}{}", home.suffix))?;
         up::run(shell, &place, home.variant).await?;
-        let outcome = on_the_node(shell, &place, home, filter, archives).await;
+        let outcome = on_the_node(shell, &place, home, wanted, archives).await;
         if outcome.is_err() {
             say_what_is_there(&place);
         }
@@ -141,8 +151,8 @@ async fn with_images(
 async fn on_the_node(
     shell: &mut Shell,
     place: &Place,
-    home: &Home,
-    filter: Option<&str>,
+    home: &'static Home,
+    wanted: &Wanted,
     archives: &[PathBuf],
 ) -> Result<()> {
     load::run(shell, place, archives).await?;
@@ -155,16 +165,21 @@ async fn on_the_node(
     install.extend(home.values.iter().map(|word| (*word).to_owned()));
     shell.run(enter::inside(place, &helm, &install)?).await?;
 
-    // The port of the app is forwarded to inside of the cluster's network.
-    let tests = tests(home.words(filter).into_iter());
-    let args: Vec<String> =
-        tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
-    inside.current_dir(root());
-    inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
-    inside.env("FAMULUS_TEST_NODE", &place.folder);
-    shell.run(inside).await?;
-    if home.chart_tests && filter.is_none() {
+    for target in wanted.targets_of(home) {
+        let begun = Instant::now();
+        // The port of the app is forwarded to inside of the cluster's network.
+        let tests = tests(target, wanted.filter.as_deref());
+        let args: Vec<String> =
+            tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
+        inside.current_dir(root());
+        inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
+        inside.env("FAMULUS_TEST_HELM", &helm);
+        inside.env("FAMULUS_TEST_NODE", &place.folder);
+        shell.run(inside).await?;
+        println!("tests/cluster, {}: {} s", target.name, begun.elapsed().as_secs());
+    }
+    if home.chart_tests && wanted.is_all() {
         let words = words("test --timeout 5m -n");
         let words = words.into_iter().chain([RELEASE, RELEASE].map(str::to_owned));
         shell.run(enter::inside(place, &helm, &words.collect::<Vec<_>>())?).await?;
@@ -172,9 +187,9 @@ async fn on_the_node(
     Ok(())
 }
 
-fn tests<'w>(words: impl Iterator<Item = &'w str>) -> Command {
-    let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", "cluster", "--"]);
-    command.args(["--test-threads", "4"]).args(words);
+fn tests(target: &Target, filter: Option<&str>) -> Command {
+    let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", target.name, "--"]);
+    command.args(["--test-threads", target.threads]).args(filter);
     command
 }
 

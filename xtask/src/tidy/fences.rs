@@ -30,11 +30,13 @@ const FENCES: [Fence; 12] = [
     },
     Fence {
         foreign: "reqwest",
-        means: "HTTP is spoken to models, channels, tools, runners and by the command line",
+        means: "HTTP is spoken to models, channels, tools, runners and by the command line, and by \
+                the tests of an installation",
         allowed: &[
             "famulus-channels",
             "famulus-cli",
             "famulus-cluster",
+            "famulus-cluster-tests",
             "famulus-local",
             "famulus-models",
             "famulus-tools",

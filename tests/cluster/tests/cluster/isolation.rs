@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::kubectl::{LONG, object, objects, until};
-use crate::release::{Release, name};
+use famulus_cluster_tests::kubectl::{LONG, object, objects, until};
+use famulus_cluster_tests::release::{Release, name};
 
 /// Tries to connect, three times each, and says what was reached.
 const PROBE: &str = r#"#!/usr/bin/env python3

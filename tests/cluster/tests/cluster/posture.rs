@@ -7,8 +7,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::kubectl::{self, LONG, kubectl, object, objects, tried, until};
-use crate::release;
+use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, objects, tried, until};
+use famulus_cluster_tests::release;
 
 /// A Pod that Pod Security lets pass, so that only the lock can refuse it.
 fn pod(image: &str) -> Value {

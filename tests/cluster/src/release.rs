@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
-use crate::kubectl::{self, LONG, kubectl, object, until};
+use crate::kubectl::{self, LONG, kubectl, object, objects, until};
 
 /// An assistant that can be talked to.
-pub(crate) struct Release {
-    pub(crate) sandbox: String,
-    pub(crate) address: String,
-    pub(crate) token: String,
+pub struct Release {
+    pub sandbox: String,
+    pub address: String,
+    pub token: String,
     /// One of its own, so that tests that run at once do not steer each other's turns.
     conversation: String,
-    pub(crate) client: reqwest::Client,
+    pub client: reqwest::Client,
     /// The way there; it ends with this.
     _forward: Child,
 }
 
 /// The release that the tests are run against.
-pub(crate) fn name() -> String {
+pub fn name() -> String {
     env::var("FAMULUS_TEST_RELEASE").unwrap_or_else(|_| "famulus".to_owned())
 }
 
 impl Release {
     /// Finds the way to the app.
-    pub(crate) async fn open() -> Self {
+    pub async fn open() -> Self {
         let name = name();
         let deployment = kubectl::tried(&["-n", &name, "get", "deployment", &name]).await;
         if let Err(complaint) = deployment {
@@ -67,12 +67,7 @@ impl Release {
     }
 
     /// One request with the owner's token: the status and the answer.
-    pub(crate) async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> (u16, Value) {
+    pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self.client.request(method, format!("{}{path}", self.address));
         let request = request.bearer_auth(&self.token).timeout(LONG);
         let request = match body {
@@ -84,8 +79,25 @@ impl Release {
         (status, answer.json().await.unwrap_or_default())
     }
 
+    /// Speaks to the app's Pod from now on, without a way through kubectl.
+    pub async fn directly(&mut self) {
+        let pods = objects(&name(), "pods", "app.kubernetes.io/component=app").await;
+        self.address = format!("http://{}:3000", pods[0]["status"]["podIP"].as_str().unwrap());
+    }
+
+    /// Runs a tool by hand and waits for its end. Returns the lines of the answer.
+    pub async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String {
+        let path = format!("{}/v1/plugins/{plugin}/tools/{tool}/run", self.address);
+        let request = self.client.post(path).bearer_auth(&self.token).timeout(LONG);
+        let answer = request.json(&json!({"parameters": parameters})).send().await.unwrap();
+        let status = answer.status().as_u16();
+        let lines = answer.text().await.unwrap();
+        assert_eq!(status, 200, "{lines}");
+        lines
+    }
+
     /// Says something and returns the reply.
-    pub(crate) async fn chat(&self, message: &str) -> String {
+    pub async fn chat(&self, message: &str) -> String {
         let body = json!({"message": message, "conversation_id": self.conversation});
         let (status, answer) = self.ask(Method::POST, "/chat", Some(&body)).await;
         assert_eq!(status, 200, "{answer}");
@@ -93,18 +105,18 @@ impl Release {
     }
 
     /// The path of the conversation's messages.
-    pub(crate) fn messages(&self) -> String {
+    pub fn messages(&self) -> String {
         format!("/v1/conversations/{}/messages", self.conversation)
     }
 
     /// Applies Plugins and fails with the complaint.
-    pub(crate) async fn apply(&self, manifest: &str) {
+    pub async fn apply(&self, manifest: &str) {
         let applied = kubectl::apply(&self.sandbox, manifest).await;
         applied.unwrap_or_else(|complaint| panic!("{complaint}"));
     }
 
     /// Waits for a condition of a Plugin: `Ready=True`, `Built=False`. Returns the Plugin.
-    pub(crate) async fn condition(&self, plugin: &str, wanted: &str) -> Value {
+    pub async fn condition(&self, plugin: &str, wanted: &str) -> Value {
         let (kind, status) = wanted.split_once('=').unwrap();
         until(&format!("{plugin} is {wanted}"), LONG, async || {
             let found = object(&self.sandbox, "plugin", plugin).await;
@@ -118,7 +130,7 @@ impl Release {
     }
 
     /// Deletes Plugins, and waits until nothing of them is left.
-    pub(crate) async fn delete(&self, plugins: &[&str]) {
+    pub async fn delete(&self, plugins: &[&str]) {
         for plugin in plugins {
             kubectl(&["-n", &self.sandbox, "delete", "plugin", plugin, "--ignore-not-found"]).await;
         }
@@ -126,7 +138,7 @@ impl Release {
             let selector = format!("famulus.dev/plugin={plugin}");
             until(&format!("nothing of {plugin} is left"), LONG, async || {
                 for kind in ["pods", "jobs", "deployments", "secrets", "pvc", "serviceaccounts"] {
-                    let left = kubectl::objects(&self.sandbox, kind, &selector).await;
+                    let left = objects(&self.sandbox, kind, &selector).await;
                     if !left.is_empty() {
                         return Err(format!("{} {kind}", left.len()));
                     }
@@ -139,7 +151,7 @@ impl Release {
 }
 
 /// A condition of an object.
-pub(crate) fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
+pub fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
     object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
@@ -149,7 +161,7 @@ fn is_current(object: &Value, condition: &Value) -> bool {
 }
 
 /// A plugin of one shell tool, written into its resource.
-pub(crate) fn inline(name: &str, tool: &str, script: &str, more: &str) -> String {
+pub fn inline(name: &str, tool: &str, script: &str, more: &str) -> String {
     let manifest = json!({"name": name, "description": format!("Holds {tool}.")});
     let of_tool =
         json!({"name": tool, "description": "Runs.", "entrypoint": "run.sh", "parameters": {}});

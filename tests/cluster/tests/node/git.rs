@@ -1,94 +1,11 @@
 //! Plugins from git, with the internet that stands beside a node of `cargo xtask cluster`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::kubectl::{LONG, kubectl, until};
-use crate::release::{Release, condition};
-
-/// The folder of the cluster.
-fn node() -> PathBuf {
-    let folder = std::env::var("FAMULUS_TEST_NODE").unwrap_or_else(|_| {
-        panic!(
-            "FAMULUS_TEST_NODE is not set: these tests put repositories and packages beside the \
-             node; run them by `cargo xtask cluster suite`, or leave them out by `--skip node::`"
-        )
-    });
-    folder.into()
-}
-
-fn run(program: &str, args: &[&str], folder: &Path) {
-    let output = Command::new(program).args(args).current_dir(folder).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {said}");
-}
-
-/// A repository that Pods find as `git://git.example/NAME.git`, and a tree to commit from.
-struct Repository {
-    tree: PathBuf,
-}
-
-impl Repository {
-    fn new(name: &str) -> Self {
-        let bare = node().join(format!("internet/git/{name}.git"));
-        let tree = node().join(format!("internet-trees/{name}"));
-        for folder in [&bare, &tree] {
-            if folder.exists() {
-                fs::remove_dir_all(folder).unwrap();
-            }
-            fs::create_dir_all(folder).unwrap();
-        }
-        run("git", &["init", "-q", "--bare", "-b", "main"], &bare);
-        run("git", &["init", "-q", "-b", "main"], &tree);
-        run("git", &["remote", "add", "origin", bare.to_str().unwrap()], &tree);
-        Self { tree }
-    }
-
-    fn write(&self, path: &str, content: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let file = self.tree.join(path);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, content).unwrap();
-        if content.starts_with("#!") {
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-    }
-
-    fn push(&self, message: &str) {
-        run("git", &["add", "-A"], &self.tree);
-        let who = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
-        let mut commit = who.to_vec();
-        commit.extend(["commit", "-q", "-m", message]);
-        run("git", &commit, &self.tree);
-        run("git", &["push", "-q", "origin", "main"], &self.tree);
-    }
-}
-
-/// A wheel of one module, in the index that Pods find as `http://pypi.example/simple/`.
-fn publish(package: &str, module: &str) {
-    let folder = node().join(format!("internet/index/simple/{package}"));
-    fs::create_dir_all(&folder).unwrap();
-    let script = r#"
-import sys, zipfile
-package, module, path = sys.argv[1:]
-info = f"{package}-1.0.dist-info"
-files = {
-    f"{package}/__init__.py": module,
-    f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
-    f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-}
-files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
-with zipfile.ZipFile(path, "w") as wheel:
-    for name, text in files.items():
-        wheel.writestr(name, text)
-"#;
-    let wheel = folder.join(format!("{package}-1.0-py3-none-any.whl"));
-    run("python3", &["-c", script, package, module, wheel.to_str().unwrap()], &folder);
-}
+use famulus_cluster_tests::beside::{Repository, publish};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
+use famulus_cluster_tests::release::{Release, condition};
 
 const MANIFEST: &str = r#"{
   "name": "greeter",

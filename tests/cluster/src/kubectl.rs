@@ -10,13 +10,13 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 /// How long something may take to come true on a busy machine of two cores.
-pub(crate) const LONG: Duration = Duration::from_mins(3);
+pub const LONG: Duration = Duration::from_mins(3);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The program.
-pub(crate) fn command(args: &[&str]) -> Command {
+pub fn command(args: &[&str]) -> Command {
     let program = env::var("FAMULUS_TEST_KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
@@ -24,7 +24,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
 }
 
 /// What it says, or its complaint.
-pub(crate) async fn tried(args: &[&str]) -> Result<String, String> {
+pub async fn tried(args: &[&str]) -> Result<String, String> {
     let output = command(args).output().await.unwrap();
     if output.status.success() {
         return Ok(String::from_utf8(output.stdout).unwrap());
@@ -33,27 +33,27 @@ pub(crate) async fn tried(args: &[&str]) -> Result<String, String> {
 }
 
 /// What it says, where it must succeed.
-pub(crate) async fn kubectl(args: &[&str]) -> String {
+pub async fn kubectl(args: &[&str]) -> String {
     let said = tried(args).await;
     said.unwrap_or_else(|complaint| panic!("kubectl {args:?}: {complaint}"))
 }
 
 /// An object, if it is there.
-pub(crate) async fn object(namespace: &str, kind: &str, name: &str) -> Option<Value> {
+pub async fn object(namespace: &str, kind: &str, name: &str) -> Option<Value> {
     let args = ["-n", namespace, "get", kind, name, "--ignore-not-found", "-o", "json"];
     let said = kubectl(&args).await;
     (!said.trim().is_empty()).then(|| serde_json::from_str(&said).unwrap())
 }
 
 /// The objects with a label; without one, all of them.
-pub(crate) async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> {
+pub async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> {
     let said = kubectl(&["-n", namespace, "get", kind, "-l", selector, "-o", "json"]).await;
     let list: Value = serde_json::from_str(&said).unwrap();
     list["items"].as_array().unwrap().clone()
 }
 
 /// `kubectl apply -f -`; the complaint if it is refused.
-pub(crate) async fn apply(namespace: &str, manifest: &str) -> Result<String, String> {
+pub async fn apply(namespace: &str, manifest: &str) -> Result<String, String> {
     let mut command = command(&["-n", namespace, "apply", "-f", "-"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -68,7 +68,7 @@ pub(crate) async fn apply(namespace: &str, manifest: &str) -> Result<String, Str
 }
 
 /// Waits until `look` finds something, and fails with what it saw last.
-pub(crate) async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T
+pub async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
 {
