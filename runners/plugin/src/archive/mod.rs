@@ -34,7 +34,10 @@ pub(crate) enum ArchiveError {
     Kind { path: String },
     #[error("the plugin has more than {BUNDLE_FILES} files; leave out what it can fetch or make")]
     Files,
-    #[error("the plugin has more than {BUNDLE_BYTES} bytes; leave out what it can fetch or make")]
+    #[error(
+        "the plugin has more than {} MiB; leave out what it can fetch or make",
+        BUNDLE_BYTES >> 20
+    )]
     Bytes,
     #[error("{path} cannot be read or written: {source}")]
     Disk { path: String, source: io::Error },

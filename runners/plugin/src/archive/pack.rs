@@ -187,7 +187,7 @@ mod tests {
         let large = |at: &Path| {
             File::create(at.join("large")).unwrap().set_len(BUNDLE_BYTES + 1).unwrap();
         };
-        check("large", &large, "more than 67108864 bytes");
+        check("large", &large, "more than 64 MiB");
         let many = |at: &Path| {
             for number in 0..=BUNDLE_FILES {
                 File::create(at.join(number.to_string())).unwrap();

@@ -230,7 +230,7 @@ async fn a_repository_that_grows_when_it_is_read_is_refused_soon() {
     // Zeros that a pack holds in a few kilobytes.
     let zeros = repository.blob(&vec![0; 70 * 1024 * 1024]);
     let large = repository.tree(&[("100644", b"zeros", &zeros), base]);
-    for (tree, expected) in [(many, "more"), (large, "more than 67108864 bytes")] {
+    for (tree, expected) in [(many, "more"), (large, "more than 64 MiB")] {
         repository.commit_tree(&tree);
         house.order_of("test", daemon.source("plugin.git", "main"), &hosts);
         let begun = Instant::now();
