@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 /// The folder of the cluster.
 pub fn node() -> PathBuf {
     let folder = std::env::var("FAMULUS_TEST_NODE").unwrap_or_else(|_| {
@@ -53,6 +55,12 @@ impl Repository {
         }
     }
 
+    /// Everything of a folder, with what may be run.
+    pub fn copy(&self, folder: &Path) {
+        let everything = folder.join(".");
+        run("cp", &["-a", everything.to_str().unwrap(), "."], &self.tree);
+    }
+
     pub fn push(&self, message: &str) {
         run("git", &["add", "-A"], &self.tree);
         let who = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
@@ -61,6 +69,24 @@ impl Repository {
         run("git", &commit, &self.tree);
         run("git", &["push", "-q", "origin", "main"], &self.tree);
     }
+}
+
+/// The Plugin of such a repository, all of whose tools may run. `more` is further fields of the spec.
+pub fn plugin(name: &str, more: &Value) -> String {
+    let url = format!("git://git.example/{name}.git");
+    let mut spec = json!({
+        "name": name,
+        "source": {"git": {"url": url, "ref": "main"}},
+        "permissions": {"tools": ["*"]},
+    });
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    let metadata = json!({"name": name});
+    let plugin = json!({
+        "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin", "metadata": metadata, "spec": spec,
+    });
+    plugin.to_string()
 }
 
 /// A wheel of one module, in the index that Pods find as `http://pypi.example/simple/`.

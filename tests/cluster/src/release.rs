@@ -104,6 +104,41 @@ impl Release {
         answer["response"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    /// The JSON of a reply that tells what a tool gave, which stands in it whole.
+    pub async fn told(&self, message: &str) -> Value {
+        let reply = self.chat(message).await;
+        let told = reply.lines().find_map(|line| serde_json::from_str(line).ok());
+        told.unwrap_or_else(|| panic!("{message}: {reply}"))
+    }
+
+    /// Stores a file; its id.
+    pub async fn store(&self, bytes: &[u8]) -> String {
+        let path = format!("{}/v1/blobs", self.address);
+        let request = self.client.post(path).bearer_auth(&self.token).timeout(LONG);
+        let answer = request.body(bytes.to_vec()).send().await.unwrap();
+        let stored: Value = answer.json().await.unwrap();
+        stored["id"].as_str().unwrap_or_else(|| panic!("{stored}")).to_owned()
+    }
+
+    /// A stored file.
+    pub async fn stored(&self, id: &str) -> Vec<u8> {
+        let path = format!("{}/v1/blobs/{id}", self.address);
+        let request = self.client.get(path).bearer_auth(&self.token).timeout(LONG);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{id}");
+        answer.bytes().await.unwrap().to_vec()
+    }
+
+    /// Waits until a message of the conversation holds this text.
+    pub async fn hears(&self, text: &str) -> Value {
+        until(&format!("a message holds {text:?}"), LONG, async || {
+            let (_, messages) = self.ask(Method::GET, &self.messages(), None).await;
+            let heard = messages.to_string();
+            if heard.contains(text) { Ok(messages) } else { Err(heard) }
+        })
+        .await
+    }
+
     /// The path of the conversation's messages.
     pub fn messages(&self) -> String {
         format!("/v1/conversations/{}/messages", self.conversation)
