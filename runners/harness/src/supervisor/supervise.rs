@@ -78,6 +78,9 @@ pub(super) fn supervise() -> ExitCode {
 
 fn prepare() -> io::Result<Pid> {
     let own = getpid();
+    // Kept from here on: where the kernel tells it by a file alone, as gVisor does, that file is
+    // root's as soon as this process is not dumpable.
+    let _size = page_size();
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_child_subreaper(Some(own))?;
     close_on_exec()?;
