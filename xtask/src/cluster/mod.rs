@@ -12,6 +12,7 @@
 //! from outside. When the first process of the namespace ends, the kernel ends all others and drops
 //! the mounts, pins and interfaces; only the control groups and the work folder are left to remove.
 
+mod bench;
 mod build;
 mod cgroups;
 mod control_plane;
@@ -31,6 +32,7 @@ mod packages;
 mod pins;
 mod place;
 mod processes;
+mod release;
 mod residue;
 mod status;
 mod storage;
@@ -119,6 +121,11 @@ enum Task {
     },
     /// Start two clusters, check that they are what they claim to be, and remove them
     Test,
+    /// Measure a release on a cluster of its own
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
     /// Install Famulus on a cluster and run the tests of a whole installation there
     Suite {
         /// The name of the cluster
@@ -162,6 +169,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             storage::run(shell, &place, &Kubectl::inside(&place, kubectl)).await
         }
         Task::Test => truth::run(shell).await,
+        Task::Bench { bench } => bench::run(shell, &bench).await,
         Task::Suite { name, wanted } => suite::run(shell, &name, &wanted).await,
     }
 }

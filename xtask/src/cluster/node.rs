@@ -1,6 +1,7 @@
 //! What runs Pods: containerd with its runtimes, the kubelet and the proxy of Services.
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::build::Programs;
@@ -14,6 +15,15 @@ pub(super) const GVISOR: &str = "gvisor";
 
 /// How its handler is called in containerd.
 const GVISOR_HANDLER: &str = "runsc";
+
+/// Whether there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Nodes {
+    /// One that runs Pods
+    One,
+    /// An API server alone: no controllers either, and what is chosen besides counts for nothing
+    None,
+}
 
 /// Writes the configuration of all of them.
 pub(super) fn write_configuration(place: &Place) -> Result<()> {

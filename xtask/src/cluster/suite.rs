@@ -15,11 +15,10 @@ use anyhow::{Result, ensure};
 
 use crate::images;
 use crate::shell::{Shell, cargo, output_of};
-use crate::workspace::root;
 
 use super::place::Place;
 use super::variant::Variant;
-use super::{down, enter, internet, kubectl, load, network, storage, up};
+use super::{down, kubectl, release, up};
 
 /// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
 struct Target {
@@ -46,11 +45,7 @@ const ANYWHERE: Target = Target { name: "cluster", threads: "4" };
 const HOMES: [Home; 2] = [
     Home {
         suffix: "",
-        variant: Variant {
-            network: network::Network::Cilium,
-            storage: storage::Storage::Standard,
-            internet: internet::Internet::Beside,
-        },
+        variant: Variant::WHOLE,
         values: &[],
         targets: &[ANYWHERE, Target { name: "node", threads: "4" }],
         chart_tests: true,
@@ -58,22 +53,12 @@ const HOMES: [Home; 2] = [
     // Nothing enforces policies there, and nothing makes volumes.
     Home {
         suffix: "-open",
-        variant: Variant {
-            network: network::Network::None,
-            storage: storage::Storage::None,
-            internet: internet::Internet::None,
-        },
+        variant: Variant::PLAIN,
         values: &["--set", "postgres.persistence.enabled=false"],
         targets: &[Target { name: "open", threads: "1" }],
         chart_tests: false,
     },
 ];
-
-/// The images of a release, but for the runner that nobody asks for by default.
-const IMAGES: [&str; 5] = ["app", "operator", "runner-slim", "postgres", "resolver"];
-
-/// The release and its namespace.
-const RELEASE: &str = "famulus";
 
 #[derive(clap::Args)]
 pub(super) struct Wanted {
@@ -100,7 +85,7 @@ impl Wanted {
 
 /// Runs all of them, as a part of `cargo xtask test`, with images that were built before.
 pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
-    let archives = IMAGES.map(images::archive_of);
+    let archives = release::IMAGES.map(images::archive_of);
     let wanted = Wanted { keep: false, target: None, filter: None };
     with_images(shell, "suite", &wanted, &archives).await
 }
@@ -123,8 +108,8 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
         );
         return shell.run(tests(&ANYWHERE, wanted.filter.as_deref())).await;
     }
-    images::for_tests(shell, &IMAGES).await?;
-    with_images(shell, name, wanted, &IMAGES.map(images::archive_of)).await
+    images::for_tests(shell, &release::IMAGES).await?;
+    with_images(shell, name, wanted, &release::IMAGES.map(images::archive_of)).await
 }
 
 async fn with_images(
@@ -155,34 +140,16 @@ async fn on_the_node(
     wanted: &Wanted,
     archives: &[PathBuf],
 ) -> Result<()> {
-    load::run(shell, place, archives).await?;
-    let helm = super::helm(shell).await?;
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let mut install = words("upgrade --install --create-namespace --wait --timeout 5m -n");
-    install.extend([RELEASE.to_owned(), RELEASE.to_owned()]);
-    let path = |path: &str| root().join(path).display().to_string();
-    install.extend([path("charts/famulus"), "-f".to_owned(), path("tests/cluster/values.yaml")]);
-    install.extend(home.values.iter().map(|word| (*word).to_owned()));
-    shell.run(enter::inside(place, &helm, &install)?).await?;
-
+    release::install(shell, place, archives, home.values).await?;
     for target in wanted.targets_of(home) {
         let begun = Instant::now();
-        // The port of the app is forwarded to inside of the cluster's network.
         let tests = tests(target, wanted.filter.as_deref());
-        let args: Vec<String> =
-            tests.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        let mut inside = enter::inside(place, tests.get_program().as_ref(), &args)?;
-        inside.current_dir(root());
-        inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
-        inside.env("FAMULUS_TEST_HELM", &helm);
-        inside.env("FAMULUS_TEST_NODE", &place.folder);
-        shell.run(inside).await?;
+        let tests = release::looked_at(shell, place, &tests).await?;
+        shell.run(tests).await?;
         println!("tests/cluster, {}: {} s", target.name, begun.elapsed().as_secs());
     }
     if home.chart_tests && wanted.is_all() {
-        let words = words("test --timeout 5m -n");
-        let words = words.into_iter().chain([RELEASE, RELEASE].map(str::to_owned));
-        shell.run(enter::inside(place, &helm, &words.collect::<Vec<_>>())?).await?;
+        release::test(shell, place).await?;
     }
     Ok(())
 }
@@ -204,7 +171,7 @@ fn say_what_is_there(place: &Place) {
     }
     for part in ["deployment/famulus", "deployment/famulus-operator"] {
         let mut command = kubectl::Kubectl::of(place).command();
-        command.args(["-n", RELEASE, "logs", "--all-containers", "--tail=100", part]);
+        command.args(["-n", release::NAME, "logs", "--all-containers", "--tail=100", part]);
         if let Ok(said) = output_of(&mut command) {
             eprintln!("{part}:\n{}", String::from_utf8_lossy(&said));
         }

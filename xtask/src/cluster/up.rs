@@ -11,11 +11,12 @@ use super::internet::{self, Internet};
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
 use super::network::{self, Network};
+use super::node::{self, Nodes};
 use super::place::{NODE, Place};
 use super::processes::{self, Process, start};
 use super::storage::{self, Storage};
 use super::variant::{self, Variant};
-use super::{cgroups, control_plane, dns, down, images, keys, lock, node, packages, wait};
+use super::{cgroups, control_plane, dns, down, images, keys, lock, packages, wait};
 
 /// How long one part of the start may take on a busy machine of two cores.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -88,44 +89,21 @@ async fn bring_up(place: &Place, variant: Variant, programs: &Programs) -> Resul
     let namespaces = Namespaces::create(place).await?;
     let kubectl = Kubectl::install(place, &namespaces, &programs.path("kubectl")?)?;
     let launch = Launch { place, namespaces: &namespaces, programs, kubectl: &kubectl };
-    match variant.internet {
-        Internet::Beside => launch.open_internet()?,
-        Internet::None => {}
-    }
     stages.done("namespaces");
     launch.start_all([
         control_plane::etcd(place, programs)?,
         control_plane::apiserver(place, programs)?,
-        node::containerd(place, programs, &search_path())?,
     ])?;
-    launch.import_images().await?;
-    stages.done("containerd, images");
-    launch.until("the API server", || kubectl.call(&["get", "--raw", "/readyz"]).is_ok()).await?;
-    stages.done("API server");
-    launch.start_all([
-        control_plane::controller_manager(place, programs)?,
-        control_plane::scheduler(place, programs)?,
-        node::kubelet(place, programs)?,
-        node::proxy(place, programs)?,
-    ])?;
-    kubectl.apply(&[vec![node::runtime_class()], dns::objects(variant.internet)].concat())?;
-    match variant.storage {
-        Storage::Standard => launch.provide()?,
-        Storage::None => {}
+    match variant.nodes {
+        Nodes::One => launch.start_node(variant, &mut stages).await?,
+        Nodes::None => {
+            launch.until_served().await?;
+            stages.done("API server");
+        }
     }
-    match variant.network {
-        Network::Cilium => launch.enforce().await?,
-        Network::None => {}
-    }
-    stages.done("controllers, kubelet, network");
-    launch.until("the node", || is_ready(&kubectl)).await?;
-    stages.done("node Ready");
-    launch.until("the names of Services", || dns::is_ready(&kubectl)).await?;
-    stages.done("names");
     variant.keep(place)?;
     Ok(stages)
 }
-
 /// Writes everything that can be written before anything runs.
 fn prepare(place: &Place, variant: Variant, programs: &Programs) -> Result<()> {
     keys::create(place)?;
@@ -150,6 +128,46 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// Everything that runs Pods, beside an API server that was started.
+    async fn start_node(&self, variant: Variant, stages: &mut Stages) -> Result<()> {
+        let Self { place, programs, kubectl, .. } = *self;
+        match variant.internet {
+            Internet::Beside => self.open_internet()?,
+            Internet::None => {}
+        }
+        self.start_all([node::containerd(place, programs, &search_path())?])?;
+        self.import_images().await?;
+        stages.done("containerd, images");
+        self.until_served().await?;
+        stages.done("API server");
+        self.start_all([
+            control_plane::controller_manager(place, programs)?,
+            control_plane::scheduler(place, programs)?,
+            node::kubelet(place, programs)?,
+            node::proxy(place, programs)?,
+        ])?;
+        kubectl.apply(&[vec![node::runtime_class()], dns::objects(variant.internet)].concat())?;
+        match variant.storage {
+            Storage::Standard => self.provide()?,
+            Storage::None => {}
+        }
+        match variant.network {
+            Network::Cilium => self.enforce().await?,
+            Network::None => {}
+        }
+        stages.done("controllers, kubelet, network");
+        self.until("the node", || is_ready(kubectl)).await?;
+        stages.done("node Ready");
+        self.until("the names of Services", || dns::is_ready(kubectl)).await?;
+        stages.done("names");
+        Ok(())
+    }
+
+    async fn until_served(&self) -> Result<()> {
+        let is_ready = || self.kubectl.call(&["get", "--raw", "/readyz"]).is_ok();
+        self.until("the API server", is_ready).await
+    }
+
     fn start_all(&self, all: impl IntoIterator<Item = Process>) -> Result<()> {
         all.into_iter().try_for_each(|process| start(self.namespaces, self.place, &process))
     }

@@ -7,6 +7,7 @@ use clap::Args as Arguments;
 
 use super::internet::Internet;
 use super::network::Network;
+use super::node::Nodes;
 use super::pins::{self, Module};
 use super::place::Place;
 use super::storage::Storage;
@@ -16,6 +17,9 @@ const FILE: &str = "variant";
 
 #[derive(Arguments, Clone, Copy)]
 pub(super) struct Variant {
+    /// What runs Pods
+    #[arg(long, value_enum, default_value_t = Nodes::One)]
+    pub(super) nodes: Nodes,
     /// What connects the Pods
     #[arg(long, value_enum, default_value_t = Network::Cilium)]
     pub(super) network: Network,
@@ -28,11 +32,33 @@ pub(super) struct Variant {
 }
 
 impl Variant {
+    /// Policies are enforced, volumes are made, and there is an internet.
+    pub(super) const WHOLE: Self = Self {
+        nodes: Nodes::One,
+        network: Network::Cilium,
+        storage: Storage::Standard,
+        internet: Internet::Beside,
+    };
+
+    /// A node, and no more than Pods need to run.
+    pub(super) const PLAIN: Self = Self {
+        nodes: Nodes::One,
+        network: Network::None,
+        storage: Storage::None,
+        internet: Internet::None,
+    };
+
+    /// Objects are kept, and nobody acts on them.
+    pub(super) const API_SERVER: Self = Self { nodes: Nodes::None, ..Self::PLAIN };
+
     /// In words, without blanks at the ends: two variants are the same if their words are.
     pub(super) fn told(self) -> String {
-        let Self { network, storage, internet } = self;
+        let Self { nodes, network, storage, internet } = self;
         let (network, storage, internet) = (network.name(), storage.name(), internet.name());
-        format!("network {network}, storage {storage}, internet {internet}")
+        match nodes {
+            Nodes::One => format!("network {network}, storage {storage}, internet {internet}"),
+            Nodes::None => "an API server and nothing else".to_owned(),
+        }
     }
 
     /// What a cluster of this variant is made of.

@@ -136,9 +136,29 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 
 /// Builds images of this tree as tests want them: fast, and small enough.
 pub(crate) async fn for_tests(shell: &mut Shell, names: &[&str]) -> Result<()> {
-    let only = names.iter().map(|name| Image::parse(name)).collect::<Result<Vec<_>, _>>();
-    let only = only.map_err(anyhow::Error::msg)?;
-    run(shell, Args { only, prove: false, ..Args::for_tests() }).await
+    run(shell, Args { only: named(names)?, prove: false, ..Args::for_tests() }).await
+}
+
+/// Builds images as users get them into a folder. Returns the archives.
+pub(crate) async fn released(
+    shell: &mut Shell,
+    names: &[&str],
+    folder: &Path,
+) -> Result<Vec<PathBuf>> {
+    let args = Args {
+        profile: Profile::Release,
+        only: named(names)?,
+        out: Some(folder.to_owned()),
+        prove: false,
+        ..Args::for_tests()
+    };
+    run(shell, args).await?;
+    Ok(names.iter().map(|name| folder.join(format!("{name}.tar"))).collect())
+}
+
+fn named(names: &[&str]) -> Result<Vec<&'static Image>> {
+    let found = names.iter().map(|name| Image::parse(name)).collect::<Result<Vec<_>, _>>();
+    found.map_err(anyhow::Error::msg)
 }
 
 /// Where the archive of an image is that was built for nobody else.

@@ -18,21 +18,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::shell::Shell;
 use crate::workspace::cache;
 
-use super::internet::Internet;
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
-use super::network::Network;
 use super::place::Place;
-use super::storage::Storage;
 use super::variant::Variant;
 use super::{cgroups, down, lock, processes, status, up};
 
 use report::Report;
-
-const ENFORCED: Variant =
-    Variant { network: Network::Cilium, storage: Storage::Standard, internet: Internet::Beside };
-const PLAIN: Variant =
-    Variant { network: Network::None, storage: Storage::None, internet: Internet::None };
 
 pub(super) async fn run(shell: &mut Shell) -> Result<()> {
     let (enforced, plain) = (Place::new("test-cilium")?, Place::new("test-plain")?);
@@ -61,8 +53,8 @@ async fn check(
     enforced: &Place,
     plain: &Place,
 ) -> Result<()> {
-    up::run(shell, enforced, ENFORCED).await?;
-    up::run(shell, plain, PLAIN).await?;
+    up::run(shell, enforced, Variant::WHOLE).await?;
+    up::run(shell, plain, Variant::PLAIN).await?;
     report.note("two clusters run side by side", apart(enforced, plain));
     report.note("a second `up` changes nothing", again(shell, enforced).await);
     let kubectl = Kubectl::of(enforced);
@@ -102,9 +94,9 @@ fn apart(one: &Place, other: &Place) -> Result<String> {
 async fn again(shell: &mut Shell, place: &Place) -> Result<String> {
     let first = || Ok::<_, anyhow::Error>(Namespaces::find(place)?.map(|one| one.first));
     let before = first()?;
-    up::run(shell, place, ENFORCED).await?;
+    up::run(shell, place, Variant::WHOLE).await?;
     ensure!(before.is_some() && before == first()?, "the cluster was started anew");
-    let other = up::run(shell, place, PLAIN).await;
+    let other = up::run(shell, place, Variant::PLAIN).await;
     ensure!(other.is_err(), "another network was accepted");
     Ok(String::new())
 }
@@ -133,7 +125,7 @@ async fn ended(shell: &mut Shell, place: &Place) -> Result<String> {
     let scheduler = processes::find(place, &inside, "kube-scheduler");
     kill(scheduler.context("there is no scheduler")?.pid)?;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    let Err(error) = up::run(shell, place, PLAIN).await else {
+    let Err(error) = up::run(shell, place, Variant::PLAIN).await else {
         bail!("`up` took a cluster without a scheduler for whole");
     };
     ensure!(format!("{error:#}").contains("kube-scheduler ended"), "`up` says: {error:#}");
@@ -144,7 +136,7 @@ async fn ended(shell: &mut Shell, place: &Place) -> Result<String> {
 async fn crashed(shell: &mut Shell, place: &Place) -> Result<String> {
     let namespaces = Namespaces::running(place)?;
     kill(namespaces.first)?;
-    up::run(shell, place, PLAIN).await?;
+    up::run(shell, place, Variant::PLAIN).await?;
     pods::becomes_ready(&Kubectl::of(place)).await
 }
 
