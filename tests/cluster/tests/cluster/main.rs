@@ -5,3 +5,4 @@
 mod isolation;
 mod lifecycle;
 mod posture;
+mod rules;
