@@ -6,6 +6,7 @@
 //! ```text
 //! KUBECONFIG            the cluster
 //! FAMULUS_TEST_KUBECTL  the program [kubectl]
+//! FAMULUS_TEST_HELM     the program [helm]
 //! FAMULUS_TEST_RELEASE  the release and its namespace [famulus]
 //! FAMULUS_TEST_GIT      a folder whose bare repositories Pods find below FAMULUS_TEST_GIT_URL
 //! ```
@@ -20,5 +21,7 @@
 )]
 
 pub mod beside;
+pub mod helm;
 pub mod kubectl;
 pub mod release;
+pub mod server;
