@@ -18,6 +18,7 @@ use crate::clock;
 use crate::plugin::build::USER;
 use crate::plugin::error::Error;
 use crate::plugin::record::Shape;
+use crate::plugin::replace;
 use crate::settings::Pods;
 use crate::users::Users;
 
@@ -25,10 +26,11 @@ use crate::users::Users;
 pub struct Stores {
     /// By the plugin's own name.
     pub plugins: Cache<Plugin>,
+    /// Those that are being replaced, under [`replace::REPLACED`].
+    pub runners: Cache<Deployment>,
     /// The others by the stem of their Plugin.
     pub identities: Cache<ServiceAccount>,
     pub claims: Cache<PersistentVolumeClaim>,
-    pub runners: Cache<Deployment>,
     pub jobs: Cache<Job>,
     pub pods: Cache<Pod>,
 }
@@ -39,7 +41,7 @@ impl Default for Stores {
             plugins: Cache::new(|plugin| Some(plugin.spec.name.clone())),
             identities: Cache::new(stem),
             claims: Cache::new(stem),
-            runners: Cache::new(stem),
+            runners: Cache::new(replace::state),
             jobs: Cache::new(stem),
             pods: Cache::new(stem),
         }
@@ -113,13 +115,9 @@ impl Context {
 
     /// Takes in the ids that Plugins have. Called when the caches are full.
     pub fn note_users(&self) {
-        let identities = self.stores.identities.all();
-        let noted = identities.iter().filter_map(|it| noted_user(it.as_ref()));
-        for (user, plugin) in noted {
-            self.users.note(user, &plugin);
-        }
-        let claims = self.stores.claims.all();
-        for (user, plugin) in claims.iter().filter_map(|it| noted_user(it.as_ref())) {
+        let identities = self.stores.identities.all().filter_map(|it| noted_user(it.as_ref()));
+        let claims = self.stores.claims.all().filter_map(|it| noted_user(it.as_ref()));
+        for (user, plugin) in identities.chain(claims) {
             self.users.note(user, &plugin);
         }
     }

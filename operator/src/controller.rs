@@ -12,14 +12,14 @@ use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::events::{Event, EventType};
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::{Client, Resource, ResourceExt};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::asked::Asked;
 use crate::context::Context;
 use crate::plugin::error::{Error, Failing};
 use crate::plugin::reconcile;
-use crate::watches;
+use crate::watches::{self, Queued};
 
 /// Plugins that are worked on at the same time.
 const AT_A_TIME: u16 = 16;
@@ -33,21 +33,21 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Works until `stop`, and ends when what was begun is done. `client` is for the watches alone.
 pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: CancellationToken) {
     let (store, writer) = reflector::store();
-    let (triggers, triggered) = mpsc::channel(watches::WAITING);
-    watches::start(&context, &client, writer, &triggers, tasks);
+    let asked = Asked::default();
+    watches::start(&context, &client, writer, &asked, tasks);
     tokio::select! {
         () = context.stores.ready() => {}
         () = stop.cancelled() => return,
     }
     context.note_users();
-    tracing::info!(plugins = context.stores.plugins.all().len(), "the operator works");
+    tracing::info!(plugins = context.stores.plugins.len(), "the operator works");
 
     let ends = applier(
         |plugin, context: Arc<Context>| look_at(plugin, context).boxed(),
         |plugin, error, context| Action::requeue(pause(&plugin, error, &context)),
         Arc::clone(&context),
         store,
-        queue(triggered, stop),
+        queue(asked, context.namespace.clone(), stop),
         Config::default().concurrency(AT_A_TIME),
     );
     pin_mut!(ends);
@@ -61,20 +61,25 @@ pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: Can
 
 /// What the watches ask for, until the end.
 fn queue(
-    triggered: mpsc::Receiver<ObjectRef<Plugin>>,
+    asked: Asked,
+    namespace: String,
     stop: CancellationToken,
-) -> impl Stream<Item = Result<ObjectRef<Plugin>, Infallible>> {
-    stream::unfold((triggered, stop), |(mut triggered, stop)| async move {
-        let next = tokio::select! {
-            () = stop.cancelled() => None,
-            next = triggered.recv() => next,
+) -> impl Stream<Item = Result<ObjectRef<Queued>, Infallible>> {
+    stream::unfold((asked, namespace, stop), |(asked, namespace, stop)| async move {
+        let name = tokio::select! {
+            () = stop.cancelled() => return None,
+            name = asked.next() => name,
         };
-        Some((Ok(next?), (triggered, stop)))
+        Some((Ok(ObjectRef::new(&name).within(&namespace)), (asked, namespace, stop)))
     })
 }
 
-async fn look_at(plugin: Arc<Plugin>, context: Arc<Context>) -> Result<Action, Error> {
-    let name = plugin.name_any();
+async fn look_at(queued: Arc<Queued>, context: Arc<Context>) -> Result<Action, Error> {
+    let name = queued.name_any();
+    // It went meanwhile.
+    let Some(plugin) = context.stores.plugins.get(&name) else {
+        return Ok(Action::await_change());
+    };
     let began = Instant::now();
     let done = tokio::time::timeout(LONGEST, reconcile(Arc::clone(&plugin), &context)).await;
     metrics::histogram!("famulus_operator_reconcile_seconds").record(began.elapsed().as_secs_f64());
@@ -134,7 +139,7 @@ async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
     }
 }
 
-fn pause(plugin: &Plugin, error: &Error, context: &Context) -> Duration {
+fn pause(plugin: &Queued, error: &Error, context: &Context) -> Duration {
     pause_after(error.failing(), context.failed(&plugin.name_any()))
 }
 

@@ -14,12 +14,14 @@
 //! - An object that cannot be read stops nothing but itself.
 //! - What is settled costs no write, also after a restart.
 
+mod asked;
 pub mod cache;
 mod clock;
 pub mod context;
 pub mod controller;
 pub mod health;
 pub mod lease;
+mod packed;
 pub mod plugin;
 pub mod settings;
 pub mod setup;

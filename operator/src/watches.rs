@@ -11,58 +11,55 @@ use famulus_crds::plugin::Plugin;
 use famulus_lifecycle::{OnExit, Tasks};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::NamespaceResourceScope;
-use kube::core::DeserializeGuard;
-use kube::runtime::reflector::ObjectRef;
+use kube::core::{DeserializeGuard, ObjectMeta, PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 
+use crate::asked::Asked;
 use crate::cache::Cache;
 use crate::context::{Context, Stores};
-
-/// Plugins that wait to be looked at. When it is full the watches wait: what they would say is not
-/// lost, but said later.
-pub const WAITING: usize = 1024;
 
 /// Objects in one answer while a list is read.
 const PAGE: u32 = 250;
 
-/// Tells who is to be looked at.
-pub type Triggers = mpsc::Sender<ObjectRef<Plugin>>;
+/// A Plugin as the controller queues it: its name. What else is known of it is in its cache.
+pub type Queued = PartialObjectMeta<Plugin>;
 
 /// Starts all of them.
 pub fn start(
     context: &Arc<Context>,
     client: &Client,
-    writer: Writer<Plugin>,
-    triggers: &Triggers,
+    writer: Writer<Queued>,
+    asked: &Asked,
     tasks: &Tasks,
 ) {
-    plugins(context, client, writer, triggers, tasks);
-    children(context, client, triggers, tasks, "watch.identities", |stores| &stores.identities);
-    children(context, client, triggers, tasks, "watch.claims", |stores| &stores.claims);
-    children(context, client, triggers, tasks, "watch.runners", |stores| &stores.runners);
-    children(context, client, triggers, tasks, "watch.jobs", |stores| &stores.jobs);
-    children(context, client, triggers, tasks, "watch.pods", |stores| &stores.pods);
+    plugins(context, client, writer, asked, tasks);
+    children(context, client, asked, tasks, "watch.identities", |stores| &stores.identities);
+    children(context, client, asked, tasks, "watch.claims", |stores| &stores.claims);
+    children(context, client, asked, tasks, "watch.runners", |stores| &stores.runners);
+    children(context, client, asked, tasks, "watch.jobs", |stores| &stores.jobs);
+    children(context, client, asked, tasks, "watch.pods", |stores| &stores.pods);
 }
 
 fn plugins(
     context: &Arc<Context>,
     client: &Client,
-    writer: Writer<Plugin>,
-    triggers: &Triggers,
+    writer: Writer<Queued>,
+    asked: &Asked,
     tasks: &Tasks,
 ) {
     let api: Api<DeserializeGuard<Plugin>> = Api::namespaced(client.clone(), &context.namespace);
-    let (context, triggers) = (Arc::clone(context), triggers.clone());
+    let (context, asked) = (Arc::clone(context), asked.clone());
     let token = tasks.token();
     // The writer outlives a watch that panicked.
     let writer = Arc::new(Mutex::new(writer));
     tasks.spawn_loop("watch.plugins", OnExit::Restart, move || {
-        let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        let (api, context, asked) = (api.clone(), Arc::clone(&context), asked.clone());
         let token = token.clone();
         let writer = Arc::clone(&writer);
         async move {
@@ -72,34 +69,49 @@ fn plugins(
             while let Some(event) = events.next().await {
                 let Some(event) = readable(event) else { continue };
                 let about = match &event {
-                    Event::Apply(plugin) | Event::InitApply(plugin) => {
-                        vec![ObjectRef::from_obj(plugin)]
-                    }
+                    Event::Apply(plugin) | Event::InitApply(plugin) => vec![plugin.name_any()],
                     Event::Delete(plugin) => {
                         context.forget(&plugin.name_any(), &plugin.uid().unwrap_or_default());
                         // Who waited for its name.
-                        let others = context.stores.plugins.indexed(&plugin.spec.name);
-                        others.iter().map(|other| ObjectRef::from_obj(other.as_ref())).collect()
+                        context.stores.plugins.names(&plugin.spec.name).into_iter().collect()
                     }
                     Event::Init | Event::InitDone => Vec::new(),
                 };
-                writer.lock().await.apply_watcher_event(&event);
+                writer.lock().await.apply_watcher_event(&queued(&event));
                 context.stores.plugins.apply(event);
-                tell(&triggers, about).await;
+                for name in about {
+                    asked.ask(name);
+                }
             }
         }
     });
 }
 
+/// What the controller's own store keeps of a Plugin.
+fn queued(event: &Event<Plugin>) -> Event<Queued> {
+    let queued = |plugin: &Plugin| {
+        let (name, namespace) = (plugin.metadata.name.clone(), plugin.metadata.namespace.clone());
+        ObjectMeta { name, namespace, ..ObjectMeta::default() }.into_response_partial()
+    };
+    match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(plugin) => Event::InitApply(queued(plugin)),
+        Event::Apply(plugin) => Event::Apply(queued(plugin)),
+        Event::Delete(plugin) => Event::Delete(queued(plugin)),
+    }
+}
+
 fn children<K>(
     context: &Arc<Context>,
     client: &Client,
-    triggers: &Triggers,
+    asked: &Asked,
     tasks: &Tasks,
     name: &'static str,
     cache: fn(&Stores) -> &Cache<K>,
 ) where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Serialize
         + DeserializeOwned
         + Clone
         + Debug
@@ -108,10 +120,10 @@ fn children<K>(
         + 'static,
 {
     let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), &context.namespace);
-    let (context, triggers) = (Arc::clone(context), triggers.clone());
+    let (context, asked) = (Arc::clone(context), asked.clone());
     let token = tasks.token();
     tasks.spawn_loop(name, OnExit::Restart, move || {
-        let (api, context, triggers) = (api.clone(), Arc::clone(&context), triggers.clone());
+        let (api, context, asked) = (api.clone(), Arc::clone(&context), asked.clone());
         let token = token.clone();
         async move {
             let ours = format!("{MANAGED_BY}={OPERATOR}");
@@ -128,31 +140,29 @@ fn children<K>(
                     Event::Init | Event::InitDone => Vec::new(),
                 };
                 cache(&context.stores).apply(event);
-                tell(&triggers, about).await;
+                for name in about {
+                    asked.ask(name);
+                }
             }
         }
     });
 }
 
 /// The Plugin of a child. A Pod belongs to its Job or ReplicaSet first, and has the label.
-fn belongs_to<K: ResourceExt>(context: &Context, child: &K) -> Vec<ObjectRef<Plugin>> {
-    let plugin = |name: &str| ObjectRef::new(name).within(&context.namespace);
-    let owners = child.owner_references().iter().filter(|owner| owner.kind == "Plugin");
-    let owners: Vec<_> = owners.map(|owner| plugin(&owner.name)).collect();
-    if !owners.is_empty() {
-        return owners;
+fn belongs_to<K: ResourceExt>(context: &Context, child: &K) -> Vec<String> {
+    let plugins = owners(child);
+    if !plugins.is_empty() {
+        return plugins;
     }
     let stem = child.labels().get(famulus_crds::labels::PLUGIN);
     let stems = stem.into_iter().flat_map(|stem| context.stores.identities.indexed(stem));
-    let owners = stems.flat_map(|identity| identity.owner_references().to_vec());
-    owners.map(|owner| plugin(&owner.name)).collect()
+    stems.flat_map(|identity| owners(identity.as_ref())).collect()
 }
 
-async fn tell(triggers: &Triggers, about: Vec<ObjectRef<Plugin>>) {
-    for plugin in about {
-        // Nobody listens any more: the operator ends.
-        let _gone = triggers.send(plugin).await;
-    }
+/// The Plugins that own an object.
+fn owners<K: ResourceExt>(object: &K) -> Vec<String> {
+    let owners = object.owner_references().iter().filter(|owner| owner.kind == "Plugin");
+    owners.map(|owner| owner.name.clone()).collect()
 }
 
 /// The event without the guard. What cannot be read is left as it was.

@@ -44,6 +44,9 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Plugins of which each is measured from its creation to its first child.
 const LATE: usize = 50;
 
+/// Between two of those.
+const APART: Duration = Duration::from_millis(250);
+
 fn given(name: &str) -> PathBuf {
     std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set")).into()
 }
@@ -70,7 +73,10 @@ async fn main() {
     let full = operator.memory();
     row("memory with them", &format!("{} ({} a Plugin)", kib(full), kib((full - empty) / count)));
 
-    create(&client, count..count + LATE).await;
+    for number in count..count + LATE {
+        create(&client, number..number + 1).await;
+        tokio::time::sleep(APART).await;
+    }
     until_ready(&client, count + LATE).await;
     audit.until_quiet(QUIET).await;
     let mut delays = audit.first_children(&(count..count + LATE).map(name).collect());

@@ -14,6 +14,9 @@ pub const AT_A_TIME: usize = 3;
 /// The annotation of a Deployment with the digest of its Pods' shape.
 pub const SHAPE: &str = "famulus.dev/shape";
 
+/// What the cache finds runners by that are being replaced.
+pub const REPLACED: &str = "replaced";
+
 /// What becomes of a runner whose shape differs from what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -31,9 +34,14 @@ pub fn decide(live: Option<&Deployment>, shape: &str, others_replaced: usize) ->
 /// How many runners of other Plugins are being replaced. It is only asked for a runner that is up.
 pub(super) fn others(live: Option<&Deployment>, stores: &Stores) -> usize {
     let Some(live) = live.filter(|live| !is_down(live)) else { return 0 };
-    let own = live.name_any();
-    let all = stores.runners.all();
-    all.iter().filter(|other| other.name_any() != own && is_replaced(other)).count()
+    let mut replaced = stores.runners.names(REPLACED);
+    replaced.remove(&live.name_any());
+    replaced.len()
+}
+
+/// The key of a runner that is being replaced.
+pub fn state(runner: &Deployment) -> Option<String> {
+    is_replaced(runner).then(|| REPLACED.to_owned())
 }
 
 fn is_down(runner: &Deployment) -> bool {

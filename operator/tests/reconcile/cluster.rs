@@ -11,6 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use kube::client::Body;
 use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower::service_fn;
@@ -115,7 +116,7 @@ impl Cluster {
         context.note_users();
     }
 
-    fn fill<K: DeserializeOwned + ResourceExt>(&self, resource: &str, cache: &Cache<K>) {
+    fn fill<K: Serialize + DeserializeOwned + ResourceExt>(&self, resource: &str, cache: &Cache<K>) {
         cache.apply(Event::Init);
         for name in self.names(resource) {
             let object = self.get(resource, &name).expect("it is listed");

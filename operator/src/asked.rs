@@ -1,0 +1,77 @@
+//! Who is to be looked at: the names of Plugins that somebody asked for, each once however often.
+//!
+//! Asking never waits. A watch that had to wait for the controller could not finish the list that
+//! the controller waits for.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Clones share it.
+#[derive(Clone, Default)]
+pub struct Asked {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Held for single steps only.
+    names: Mutex<BTreeSet<String>>,
+    more: Notify,
+}
+
+impl Asked {
+    pub fn ask(&self, name: String) {
+        self.names().insert(name);
+        self.shared.more.notify_one();
+    }
+
+    /// The next one, when there is one. Only one task may wait.
+    pub async fn next(&self) -> String {
+        loop {
+            if let Some(name) = self.names().pop_first() {
+                return name;
+            }
+            // An ask in between left a permit.
+            self.shared.more.notified().await;
+        }
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn asking_never_waits_and_each_is_told_once() {
+        let asked = Asked::default();
+        for number in 0..50_000 {
+            asked.ask(format!("p{}", number % 20_000));
+        }
+        let mut told = BTreeSet::new();
+        for _ in 0..20_000 {
+            assert!(told.insert(asked.next().await));
+        }
+        assert!(timeout(Duration::from_secs(1), asked.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_hears_of_the_next() {
+        let asked = Asked::default();
+        let late = async {
+            tokio::task::yield_now().await;
+            asked.ask("late".to_owned());
+        };
+        let (told, ()) = tokio::join!(asked.next(), late);
+        assert_eq!(told, "late");
+    }
+}
