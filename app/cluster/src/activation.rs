@@ -68,7 +68,7 @@ impl Cluster {
         loop {
             changes.borrow_and_update();
             let known = self.callable(plugin)?;
-            let starting = match self.table.pick(&known.stem) {
+            let starting = match self.table.pick(&known) {
                 Pick::Runner(runner) => return Ok((known, runner)),
                 Pick::Silent => return Err(unreachable(plugin, "its runner does not answer")),
                 Pick::Nobody(starting) => starting,

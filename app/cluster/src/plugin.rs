@@ -68,6 +68,15 @@ impl Known {
         self.permissions.allow(tool)
     }
 
+    /// Whether a runner of this class may take its calls. When the owner narrows the class, one of the
+    /// wider class still runs for a while.
+    pub(crate) fn lets(&self, runner: EgressMode) -> bool {
+        match (self.egress, runner) {
+            (EgressMode::None, EgressMode::Internet) => false,
+            (EgressMode::None, EgressMode::None) | (EgressMode::Internet, _) => true,
+        }
+    }
+
     /// The condition `Ready`, if it speaks of the spec as it is.
     fn ready(&self) -> Option<&Condition> {
         let ready = |condition: &&Condition| condition.kind == ConditionType::Ready.name();
@@ -207,6 +216,16 @@ mod tests {
         check(json!({}), Some(("False", "NothingPermitted", 1)), Some("NothingPermitted"));
         check(json!({}), None, Some("Pending"));
         check(json!({"suspend": true}), Some(("True", "Idle", 1)), Some("Suspended"));
+    }
+
+    #[test]
+    fn a_runner_reaches_no_more_than_the_plugin_may() {
+        let (none, internet) = (EgressMode::None, EgressMode::Internet);
+        let table = [(none, none, true), (none, internet, false), (internet, none, true)];
+        for (plugin, runner, expected) in [&table[..], &[(internet, internet, true)]].concat() {
+            let known = known(json!({"egress": {"mode": plugin}}), None);
+            assert_eq!(known.lets(runner), expected, "{plugin:?} {runner:?}");
+        }
     }
 
     #[test]

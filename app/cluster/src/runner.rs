@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use famulus_crds::labels::{self, Part};
+use famulus_crds::plugin::EgressMode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
@@ -46,6 +47,8 @@ pub(crate) struct Runner {
     pub(crate) pod: String,
     pub(crate) stem: String,
     pub(crate) created: Timestamp,
+    /// What the policies let it reach. It has that for as long as it lives.
+    pub(crate) egress: EgressMode,
     /// Held for single operations, never across an await.
     facts: Mutex<Facts>,
     circuit: Mutex<Circuit>,
@@ -68,10 +71,16 @@ pub(crate) struct Facts {
 impl Runner {
     fn of(pod: &Pod) -> Option<Self> {
         let metadata = &pod.metadata;
+        let given = metadata.labels.as_ref()?;
         Some(Self {
             uid: metadata.uid.clone()?,
             pod: metadata.name.clone()?,
-            stem: metadata.labels.as_ref()?.get(labels::PLUGIN)?.clone(),
+            stem: given.get(labels::PLUGIN)?.clone(),
+            egress: match given.get(labels::EGRESS).map(String::as_str) {
+                Some("none") => EgressMode::None,
+                // Whatever else stands there, it may be let out.
+                Some(_) | None => EgressMode::Internet,
+            },
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             facts: Mutex::new(Facts::of(pod)),
             circuit: Mutex::default(),

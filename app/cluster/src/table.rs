@@ -103,9 +103,10 @@ impl Table {
         self.lock().runners.as_ref().is_some_and(|runners| runners.contains_key(&runner.uid))
     }
 
-    /// The one with the fewest calls.
-    pub(crate) fn pick(&self, stem: &str) -> Pick {
-        let mut runners = self.runners(stem);
+    /// The one with the fewest calls, of those that reach no more than the plugin may now.
+    pub(crate) fn pick(&self, known: &Known) -> Pick {
+        let mut runners = self.runners(&known.stem);
+        runners.retain(|runner| known.lets(runner.egress));
         runners.sort_by_key(|runner| runner.calls());
         let (up, others): (Vec<_>, Vec<_>) =
             runners.into_iter().partition(|runner| runner.takes_calls());

@@ -203,7 +203,8 @@ pub(crate) fn pod(part: &str, address: IpAddr, ready: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": "sandbox",
-            "labels": {"famulus.dev/plugin": "test", "famulus.dev/part": part}},
+            "labels": {"famulus.dev/plugin": "test", "famulus.dev/part": part,
+                "famulus.dev/egress": "none"}},
         "spec": {"containers": []},
         "status": {"phase": "Running", "podIP": address.to_string(),
             "conditions": [{"type": "Ready", "status": ready}]},

@@ -146,7 +146,8 @@ async fn a_plugin_goes_from_zero_to_a_call_and_back_with_the_rights_of_the_chart
         sandbox.until_replicas(1).await;
         let pod = json!({
             "metadata": {"name": "one",
-                "labels": {"famulus.dev/plugin": "test", "famulus.dev/part": "runner"}},
+                "labels": {"famulus.dev/plugin": "test", "famulus.dev/part": "runner",
+                    "famulus.dev/egress": "none"}},
             // Nobody places it: what runs is a process of this test.
             "spec": {"schedulerName": "nobody",
                 "containers": [{"name": "runner", "image": "localhost/none:1"}]},

@@ -8,7 +8,7 @@ use famulus_cluster::Patience;
 use famulus_core::sandbox::{SandboxError, Sandboxes, Stage};
 use serde_json::json;
 
-use crate::bench::{Bench, only, plugin, text_of, until};
+use crate::bench::{Bench, only, plugin, pod, text_of, until};
 use crate::runner::address;
 
 #[tokio::test]
@@ -88,6 +88,27 @@ async fn a_plugin_with_an_open_network_is_refused_at_once_and_looked_at_again() 
         assert_eq!(error.to_string(), expected);
     }
     assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
+}
+
+#[tokio::test]
+async fn a_runner_that_reaches_more_than_the_plugin_may_takes_no_calls() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let address = address();
+    let _runner = bench.plugin.start(address);
+    let of_class = |class: &str| {
+        let mut pod = pod("runner", address, true);
+        pod["metadata"]["labels"]["famulus.dev/egress"] = class.into();
+        pod
+    };
+    bench.api.put("pods", "wide", of_class("internet"));
+    bench.until_seen().await;
+    let call = bench.run("c1", "echo", json!({}));
+    tokio::pin!(call);
+    let waited = tokio::time::timeout(Duration::from_millis(300), &mut call).await;
+    assert!(waited.is_err(), "{waited:?}");
+    bench.api.put("pods", "narrow", of_class("none"));
+    assert_eq!(text_of(&only(call.await)), "{}");
 }
 
 #[tokio::test]
