@@ -14,6 +14,7 @@ use crate::kubectl::{self, LONG, kubectl, object, objects, until};
 
 /// An assistant that can be talked to.
 pub struct Release {
+    pub name: String,
     pub sandbox: String,
     pub address: String,
     pub token: String,
@@ -32,7 +33,11 @@ pub fn name() -> String {
 impl Release {
     /// Finds the way to the app.
     pub async fn open() -> Self {
-        let name = name();
+        Self::open_as(name()).await
+    }
+
+    /// Finds the way to the app of a release that has its name's namespace.
+    pub async fn open_as(name: String) -> Self {
         let deployment = kubectl::tried(&["-n", &name, "get", "deployment", &name]).await;
         if let Err(complaint) = deployment {
             panic!(
@@ -48,13 +53,14 @@ impl Release {
         let port = line.rsplit_once("127.0.0.1:").unwrap().1.split(' ').next().unwrap();
         // What it tells of each connection is read, or it would end by its own words.
         tokio::spawn(async move { while let Ok(Some(_line)) = lines.next_line().await {} });
-        let secret = object(&name, "secret", &format!("{name}-token")).await.unwrap();
+        let secret = object(&name, "secret", &token_of(&name).await).await.unwrap();
         let token = STANDARD.decode(secret["data"]["token"].as_str().unwrap()).unwrap();
         let mut release = Self {
             sandbox: format!("{name}-sandbox"),
             address: format!("http://127.0.0.1:{port}"),
             token: String::from_utf8(token).unwrap(),
             client: reqwest::Client::new(),
+            name,
             _forward: forward,
             conversation: String::new(),
         };
@@ -81,15 +87,34 @@ impl Release {
 
     /// Speaks to the app's Pod from now on, without a way through kubectl.
     pub async fn directly(&mut self) {
-        let pods = objects(&name(), "pods", "app.kubernetes.io/component=app").await;
+        let pods = objects(&self.name, "pods", "app.kubernetes.io/component=app").await;
         self.address = format!("http://{}:3000", pods[0]["status"]["podIP"].as_str().unwrap());
     }
 
     /// Runs a tool by hand and waits for its end. Returns the lines of the answer.
     pub async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String {
+        self.run_lines(plugin, tool, &json!({"parameters": parameters})).await
+    }
+
+    /// The same with files, by their ids. Returns the result.
+    pub async fn run_with(
+        &self,
+        plugin: &str,
+        tool: &str,
+        parameters: &Value,
+        files: &[&str],
+    ) -> Value {
+        let body = json!({"parameters": parameters, "files": files});
+        let lines = self.run_lines(plugin, tool, &body).await;
+        let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(last["event"], "result", "{lines}");
+        last["result"].clone()
+    }
+
+    async fn run_lines(&self, plugin: &str, tool: &str, body: &Value) -> String {
         let path = format!("{}/v1/plugins/{plugin}/tools/{tool}/run", self.address);
         let request = self.client.post(path).bearer_auth(&self.token).timeout(LONG);
-        let answer = request.json(&json!({"parameters": parameters})).send().await.unwrap();
+        let answer = request.json(body).send().await.unwrap();
         let status = answer.status().as_u16();
         let lines = answer.text().await.unwrap();
         assert_eq!(status, 200, "{lines}");
@@ -127,6 +152,12 @@ impl Release {
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 200, "{id}");
         answer.bytes().await.unwrap().to_vec()
+    }
+
+    /// What is measured of the app, as text.
+    pub async fn metrics(&self) -> String {
+        let request = self.client.get(format!("{}/metrics", self.address));
+        request.bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
     }
 
     /// Waits until a message of the conversation holds this text.
@@ -183,6 +214,14 @@ impl Release {
             .await;
         }
     }
+}
+
+/// The Secret with the owner's token, as the app mounts it.
+async fn token_of(release: &str) -> String {
+    let app = object(release, "deployment", release).await.unwrap();
+    let volumes = app["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+    let token = volumes.iter().find(|volume| volume["name"] == "token").unwrap();
+    token["secret"]["secretName"].as_str().unwrap().to_owned()
 }
 
 /// A condition of an object.

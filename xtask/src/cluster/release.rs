@@ -11,8 +11,9 @@ use crate::workspace::root;
 use super::place::Place;
 use super::{enter, load};
 
-/// The images of a release, but for the runner that nobody asks for by default.
-pub(super) const IMAGES: [&str; 5] = ["app", "operator", "runner-slim", "postgres", "resolver"];
+/// The images of a release, with both runners.
+pub(super) const IMAGES: [&str; 6] =
+    ["app", "operator", "runner-slim", "runner-full", "postgres", "resolver"];
 
 /// The release and its namespace.
 pub(super) const NAME: &str = "famulus";

@@ -1,87 +1,13 @@
 //! The authoring guide and the samples do what they say.
-//!
-//! In docs/PLUGINS.md a fenced block whose first line names a path is that file, and a block of the
-//! kind `console` is calls with their answers.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::house::{House, inline};
 use crate::support::{BEARER, Runner, text_of};
 use crate::switching::ready;
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// A call of the guide, and what it says that comes back.
-#[derive(Debug)]
-struct Example {
-    tool: String,
-    parameters: Value,
-    answer: String,
-}
-
-#[derive(Debug, Default)]
-struct Written {
-    files: Vec<(String, String)>,
-    config: Option<Value>,
-    examples: Vec<Example>,
-}
-
-/// The plugins of the guide by their names.
-fn guide() -> BTreeMap<String, Written> {
-    let text = fs::read_to_string(root().join("docs/PLUGINS.md")).unwrap();
-    let mut plugins: BTreeMap<String, Written> = BTreeMap::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) else { continue };
-        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-        match kind.split_once(' ') {
-            Some((_, path)) => {
-                let (plugin, path) = path.split_once('/').unwrap();
-                let content = format!("{}\n", block.join("\n"));
-                let plugin = plugins.entry(plugin.to_owned()).or_default();
-                if path == "config.json" {
-                    plugin.config = Some(serde_json::from_str(&content).unwrap());
-                } else {
-                    plugin.files.push((path.to_owned(), content));
-                }
-            }
-            None if kind == "console" => {
-                for (plugin, example) in examples(&block) {
-                    plugins.get_mut(&plugin).unwrap().examples.push(example);
-                }
-            }
-            None => {}
-        }
-    }
-    plugins
-}
-
-/// Reads `$ cd PLUGIN/TOOL && echo 'JSON' | ./ENTRYPOINT` and what follows.
-fn examples(block: &[&str]) -> Vec<(String, Example)> {
-    let mut found: Vec<(String, Example)> = Vec::new();
-    for line in block {
-        let Some(command) = line.strip_prefix("$ ") else {
-            let (_, example) = found.last_mut().unwrap();
-            example.answer.push_str(line);
-            example.answer.push('\n');
-            continue;
-        };
-        let parts = command.strip_prefix("cd ").and_then(|rest| rest.split_once(" && echo '"));
-        let (folder, rest) = parts.unwrap();
-        let (plugin, tool) = folder.split_once('/').unwrap();
-        let (parameters, _entrypoint) = rest.split_once("' | ./").unwrap();
-        let parameters = serde_json::from_str(parameters).unwrap();
-        let example = Example { tool: tool.to_owned(), parameters, answer: String::new() };
-        found.push((plugin.to_owned(), example));
-    }
-    found
-}
+use crate::written::{Written, guide, root};
 
 async fn serve(name: &str, written: &Written) -> (House, Runner) {
     let house = House::new().await;

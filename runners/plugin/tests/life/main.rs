@@ -22,3 +22,4 @@ mod sources;
 mod support;
 mod switching;
 mod web;
+mod written;

@@ -4,4 +4,7 @@
 
 mod examples;
 mod git;
+mod second;
 mod sizes;
+#[path = "../../../../runners/plugin/tests/life/written.rs"]
+mod written;

@@ -83,7 +83,6 @@ async fn a_plugin_beyond_the_limits_is_refused_in_plain_words() {
         let plugin = release.condition(name, "Built=False").await;
         let built = condition(&plugin, "Built").unwrap();
         let message = built["message"].as_str().unwrap();
-        println!("{name}: {}: {message}", built["reason"]);
         assert!(message.contains(limit), "{name}: {built}");
         assert!(plugin["status"]["revision"].is_null(), "{plugin}");
     }
