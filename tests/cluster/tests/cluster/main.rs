@@ -6,3 +6,4 @@ mod isolation;
 mod lifecycle;
 mod posture;
 mod rules;
+mod strict;
