@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::namespace::Namespaces;
+use super::namespace::{NETWORK, Namespaces};
 use super::place::Place;
 
 /// Calls the API server from inside its network.
@@ -21,9 +21,10 @@ pub(super) struct Kubectl {
 impl Kubectl {
     /// Writes the program `kubectl` into the cluster's folder.
     pub(super) fn install(place: &Place, namespaces: &Namespaces, kubectl: &Path) -> Result<Self> {
+        namespaces.show(place)?;
         let script = format!(
-            "#!/bin/sh\nexec nsenter --net=/proc/{}/ns/net {} {} \"$@\"\n",
-            namespaces.first,
+            "#!/bin/sh\nexec nsenter --net={} {} {} \"$@\"\n",
+            place.text(NETWORK),
             kubectl.display(),
             server(place).join(" "),
         );

@@ -34,6 +34,7 @@ mod place;
 mod processes;
 mod release;
 mod residue;
+mod restart;
 mod status;
 mod storage;
 pub(crate) mod suite;
@@ -77,6 +78,12 @@ enum Task {
     Down {
         #[command(flatten)]
         which: Which,
+    },
+    /// Switch a node off and on, or start programs of it anew: `restart kubelet`
+    Restart {
+        #[command(flatten)]
+        which: Which,
+        parts: Vec<String>,
     },
     /// Say what runs
     Status {
@@ -157,6 +164,9 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         }
         Task::Up { which, variant } => up::run(shell, &Place::new(&which.name)?, variant).await,
         Task::Down { which } => down::run(shell, &Place::new(&which.name)?).await,
+        Task::Restart { which, parts } => {
+            restart::run(shell, &Place::new(&which.name)?, &parts).await
+        }
         Task::Status { which } => status::run(&Place::new(&which.name)?),
         Task::Load { which, archives } => {
             load::run(shell, &Place::new(&which.name)?, &archives).await

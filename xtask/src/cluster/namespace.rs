@@ -5,6 +5,7 @@
 //! leaves nothing that cannot be found.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -24,6 +25,9 @@ const MARK: &str = "FAMULUS_CLUSTER";
 /// The kernel buries the children of a process that ignores their end. A shell's `trap` does not
 /// hand that on to the program that it becomes.
 const FIRST: [&str; 4] = ["env", "--ignore-signal=CHLD", "sleep", "infinity"];
+
+/// A link in the work folder: the network, as `nsenter` wants it.
+pub(super) const NETWORK: &str = "net";
 
 /// How long namespaces may take to come and to go.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -85,6 +89,15 @@ impl Namespaces {
 
     pub(super) fn run(&self, words: &[&str]) -> Result<()> {
         output_of(self.enter(words[0]).args(&words[1..])).map(drop)
+    }
+
+    /// Sets the way into the network down, for those who stay while it comes and goes.
+    pub(super) fn show(&self, place: &Place) -> Result<()> {
+        let link = place.at(NETWORK);
+        if link.is_symlink() {
+            fs::remove_file(&link)?;
+        }
+        Ok(symlink(format!("/proc/{}/ns/net", self.first), link)?)
     }
 
     /// Gives the node places of its own where programs leave things outside of the work folder.

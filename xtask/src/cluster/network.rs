@@ -23,6 +23,8 @@ pub(super) const SOCKET: &str = "cilium/cilium.sock";
 
 /// What the enforcer writes when it is ready.
 const READY: &str = "05-cilium.conflist";
+/// The same again.
+const AGAIN: &str = "06-cilium.conflist";
 
 /// The variants of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -143,6 +145,17 @@ pub(super) fn cilium(place: &Place, programs: &Programs, path: &str) -> Result<P
     })
 }
 
+/// Forgets that the enforcer was ready.
+pub(super) fn forget(place: &Place) -> Result<()> {
+    for file in [READY, AGAIN] {
+        let file = place.at(CONFIGURATION).join(file);
+        if file.exists() {
+            fs::remove_file(file)?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether the enforcer is ready. Then its configuration is written once more under another name:
 /// containerd overlooks a file that was renamed into the folder.
 pub(super) fn is_ready(place: &Place) -> Result<bool> {
@@ -151,7 +164,7 @@ pub(super) fn is_ready(place: &Place) -> Result<bool> {
     if !is_written(&folder.join(READY)) {
         return Ok(false);
     }
-    let again = folder.join("06-cilium.conflist");
+    let again = folder.join(AGAIN);
     if !is_written(&again) {
         fs::copy(folder.join(READY), again)?;
     }

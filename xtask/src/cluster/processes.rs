@@ -41,16 +41,25 @@ pub(super) struct Process {
 
 /// Starts the program in a session of its own. What it says goes to its log, behind what is there.
 pub(super) fn start(namespaces: &Namespaces, place: &Place, process: &Process) -> Result<()> {
+    let mut words = vec!["env".to_owned()];
+    words.extend(process.env.iter().map(|(name, value)| format!("{name}={value}")));
+    words.push(process.program.to_string_lossy().into_owned());
+    words.extend(process.args.iter().cloned());
+    place.write(&format!("commands/{}", process.name), words.join("\0"))?;
+    start_again(namespaces, place, process.name)
+}
+
+/// Starts a program as it was started before.
+pub(super) fn start_again(namespaces: &Namespaces, place: &Place, name: &str) -> Result<()> {
     const SCRIPT: &str = r#"log=$1; id=$2; shift 2
 setsid "$@" </dev/null >>"$log" 2>&1 &
 echo $! >"$id""#;
-    let name = process.name;
+    let words = fs::read_to_string(place.at("commands").join(name))
+        .with_context(|| format!("{name} was never started"))?;
     let log = place.make_folder("log")?.join(format!("{name}.log"));
     let id = place.make_folder("ids")?.join(name);
     let mut command = namespaces.enter("sh");
-    command.args(["-c", SCRIPT, "sh"]).arg(log).arg(id);
-    command.arg(&process.program).args(&process.args);
-    command.envs(process.env.iter().map(|(name, value)| (*name, value)));
+    command.args(["-c", SCRIPT, "sh"]).arg(log).arg(id).args(words.split('\0'));
     tag(&mut command, place);
     output_of(&mut command).with_context(|| format!("cannot start {name}"))?;
     Ok(())

@@ -60,5 +60,6 @@ pub(super) async fn looked_at(
     inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
     inside.env("FAMULUS_TEST_HELM", helm);
     inside.env("FAMULUS_TEST_NODE", &place.folder);
+    inside.env("FAMULUS_TEST_XTASK", std::env::current_exe()?);
     Ok(inside)
 }

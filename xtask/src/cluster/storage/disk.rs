@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::cluster::namespace::Namespaces;
 use crate::cluster::place::Place;
 use crate::shell::output_of;
 
@@ -29,6 +30,18 @@ pub(super) fn make(place: &Place, volume: &Volume) -> Result<String> {
         output_of(Command::new("mount").args(["-o", "loop"]).arg(&file).arg(&folder))?;
     }
     Ok(folder.to_string_lossy().into_owned())
+}
+
+/// Mounts what was made before, for Pods that are about to start again.
+pub(in crate::cluster) fn mount_again(place: &Place, namespaces: &Namespaces) -> Result<()> {
+    for entry in fs::read_dir(place.make_folder(VOLUMES)?)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "ext4") {
+            let (file, folder) = (file.to_string_lossy(), file.with_extension(""));
+            namespaces.run(&["mount", "-o", "loop", &file, &folder.to_string_lossy()])?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes a filesystem and what is in it, unless that was done.

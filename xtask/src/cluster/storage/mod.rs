@@ -19,7 +19,7 @@ use super::build::Programs;
 use super::place::Place;
 use super::processes::Process;
 
-pub(super) use disk::loops;
+pub(super) use disk::{loops, mount_again};
 pub(super) use provisioner::run;
 
 /// Who makes the volumes, as claims and volumes name it.
