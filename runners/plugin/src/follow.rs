@@ -22,8 +22,9 @@ use crate::volume::Volume;
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// Between two looks at the network once it was found closed, and before.
-const PROBE: Duration = Duration::from_mins(1);
+/// Between two looks at the network once it was found closed, and before. A call has an open one for
+/// so long at most; a look is a request to the app and six packets that nobody answers.
+const PROBE: Duration = Duration::from_secs(20);
 const PROBE_SOON: Duration = Duration::from_secs(2);
 
 /// A runner in a cluster, apart from its calls.
