@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use famulus_lifecycle::{OnExit, Tasks};
 use tokio::net::TcpListener;
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout_at};
 
 use crate::bearer::Bearer;
 use crate::callback::{Caller, Patience};
-use crate::calls::Calls;
+use crate::calls::{Calls, Counts};
 use crate::handlers;
 use crate::serve::serve;
 use crate::shelf::Shelf;
@@ -21,6 +21,10 @@ use crate::work::Work;
 /// How often unused uploads are looked for, and the end of the last call while draining.
 const SWEEP: Duration = Duration::from_mins(1);
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// How long results are kept for an app that is away while the runner ends: another worker takes over
+/// after 20 s, and delivery is tried anew after 32 s at the latest by then.
+const FETCHED: Duration = Duration::from_mins(1);
 
 /// Bounds of a runner.
 #[derive(Clone, Copy, Debug)]
@@ -88,22 +92,29 @@ impl Harness {
         Ok(Self { calls })
     }
 
-    /// Takes no new calls, and waits until the last one has ended, or for `patience`. Results can be
-    /// fetched all the while.
+    /// Takes no new calls, and waits until the last one has ended and its result is with whoever
+    /// wants it, or for `patience`.
     pub async fn drain(&self, patience: Duration) {
         self.calls.drain();
-        let ended = timeout(patience, async {
-            let mut tick = interval(DRAIN_LOOK);
-            loop {
-                tick.tick().await;
-                let counts = self.calls.counts();
-                if counts.running + counts.queued == 0 {
-                    return;
-                }
-            }
-        });
-        if ended.await.is_err() {
+        let deadline = Instant::now() + patience;
+        let running = |counts: Counts| counts.running + counts.queued;
+        if !self.until_none(running, deadline).await {
             tracing::warn!("calls still run at the end of the runner: they are lost");
         }
+        let deadline = deadline.min(Instant::now() + FETCHED);
+        if !self.until_none(|counts| counts.kept, deadline).await {
+            tracing::warn!("results that nobody fetched are lost with the runner");
+        }
+    }
+
+    /// Whether there was an instant before the deadline without any.
+    async fn until_none(&self, count: impl Fn(Counts) -> u32, deadline: Instant) -> bool {
+        let mut tick = interval(DRAIN_LOOK);
+        let gone = timeout_at(deadline, async {
+            while count(self.calls.counts()) > 0 {
+                tick.tick().await;
+            }
+        });
+        gone.await.is_ok()
     }
 }

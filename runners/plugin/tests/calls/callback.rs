@@ -137,6 +137,23 @@ async fn a_successor_delivers_what_its_predecessor_could_not() {
 }
 
 #[tokio::test]
+async fn a_runner_that_is_asked_to_end_delivers_its_results_first() {
+    let bench = Bench::new();
+    bench.tool("later", json!({"async": true}), "#!/bin/sh\nsleep 0.5\necho late\n");
+    let mut runner = bench.start();
+    let (url, heard) = app(&["500 Oops", "204 Fine"]).await;
+    post(&runner, "c1", "later", &url).await;
+    let pid = rustix::process::Pid::from_child(&runner.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    until("the app was told twice", || heard.lock().unwrap().len() == 2).await;
+    assert_eq!(text_of(&heard.lock().unwrap()[1].1.result.runs[0]), "late\n");
+    // It is with the app when the app says so.
+    assert!(runner.child.try_wait().unwrap().is_none());
+    assert_eq!(runner.acknowledge("c1").await, StatusCode::NO_CONTENT);
+    until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
+}
+
+#[tokio::test]
 async fn async_tools_have_their_own_deadline() {
     let bench = Bench::new();
     bench.tool("later", json!({"async": true}), "#!/bin/sh\nsleep 1\necho late\n");
