@@ -47,7 +47,12 @@ const HOMES: [Home; 2] = [
         suffix: "",
         variant: Variant::WHOLE,
         values: &[],
-        targets: &[ANYWHERE, Target { name: "node", threads: "4" }],
+        targets: &[
+            ANYWHERE,
+            Target { name: "node", threads: "4" },
+            // It reads what the others had app and operator do.
+            Target { name: "rights", threads: "1" },
+        ],
         chart_tests: true,
     },
     // Nothing enforces policies there, and nothing makes volumes.

@@ -1,0 +1,156 @@
+//! What app and operator did, by the audit log of a node of `cargo xtask cluster`, held against what they
+//! may do. It comes last: whatever the other tests had them do is in the log.
+//!
+//! ```text
+//! audit log ─► (account, place, resource, verb) ◄─► Roles
+//! ```
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+
+use reqwest::Method;
+use serde_json::Value;
+
+use famulus_cluster_tests::beside::node;
+use famulus_cluster_tests::kubectl::objects;
+use famulus_cluster_tests::release::{self, Release, inline};
+
+const ACCOUNTS: [&str; 2] = ["app", "operator"];
+
+/// Rights that no test uses, each with its reason.
+const UNUSED: [(&str, &str, &str); 1] = [(
+    "operator",
+    "plugins.famulus.dev/finalizers update",
+    "asked for by clusters that guard owner references; the test node does not",
+)];
+
+/// An account, its namespace, and a resource with a verb.
+type Right = (&'static str, String, String);
+
+#[derive(Debug, Default)]
+struct Done {
+    used: BTreeSet<Right>,
+    refused: BTreeMap<String, usize>,
+    requests: usize,
+}
+
+#[tokio::test]
+async fn app_and_operator_use_what_they_may_do_and_were_refused_nothing() {
+    // What no other test may have asked for.
+    let release = Release::open().await;
+    release.apply(&inline("logged", "try", "#!/bin/sh\necho '{}'\n", "")).await;
+    release.condition("logged", "Ready=True").await;
+    release.run("logged", "try", &serde_json::json!({})).await;
+    let (status, logs) = release.ask(Method::GET, "/v1/plugins/logged/logs", None).await;
+    assert_eq!(status, 200, "{logs}");
+    release.delete(&["logged"]).await;
+
+    let system = release::name();
+    let done = read(&system);
+    assert!(done.requests > 100, "{} requests are in the log", done.requests);
+    assert_eq!(done.refused, BTreeMap::new());
+
+    let granted = granted(&system).await;
+    let ungranted: Vec<&Right> = done.used.difference(&granted).collect();
+    assert!(ungranted.is_empty(), "done without a Role that says so: {ungranted:?}");
+    let unused: Vec<&Right> = granted.difference(&done.used).collect();
+    let explained = |(account, _, right): &&Right| {
+        UNUSED.iter().any(|(whose, what, _)| whose == account && what == right)
+    };
+    let (explained, unexplained): (Vec<&Right>, Vec<&Right>) =
+        unused.into_iter().partition(explained);
+    assert!(unexplained.is_empty(), "granted and never used: {unexplained:?}");
+    assert_eq!(explained.len(), UNUSED.len(), "these are used after all: {UNUSED:?}");
+}
+
+/// What the log says of both accounts.
+fn read(system: &str) -> Done {
+    let path = node().join("audit.log");
+    let mut done = Done::default();
+    for line in BufReader::new(File::open(&path).unwrap()).lines() {
+        let line = line.unwrap();
+        let of = |account: &&&str| {
+            let user = format!("\"system:serviceaccount:{system}:{system}-{account}\"");
+            line.contains(&user)
+        };
+        let Some(account) = ACCOUNTS.iter().find(of) else { continue };
+        // Lines are whole but for one that is being written.
+        let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
+        // Tests ask in the name of accounts, too.
+        let own = format!("system:serviceaccount:{system}:{system}-{account}");
+        if event["user"]["username"] != own.as_str() || event["objectRef"].is_null() {
+            continue;
+        }
+        done.requests += 1;
+        note(&mut done, account, &event);
+    }
+    done
+}
+
+fn note(done: &mut Done, account: &'static str, event: &Value) {
+    let (object, code) = (&event["objectRef"], event["responseStatus"]["code"].as_i64());
+    let text = |key: &str| object[key].as_str().unwrap_or_default();
+    let mut what = text("resource").to_owned();
+    for (key, before) in [("apiGroup", '.'), ("subresource", '/')] {
+        if !text(key).is_empty() {
+            what.push(before);
+            what.push_str(text(key));
+        }
+    }
+    let verb = event["verb"].as_str().unwrap();
+    if matches!(code, Some(401 | 403)) {
+        *done.refused.entry(format!("{account}: {what} {verb}")).or_default() += 1;
+        return;
+    }
+    // Whoever applies what is not there creates it, and needs the right to.
+    let created = verb == "patch" && code == Some(201);
+    for verb in [verb].into_iter().chain(created.then_some("create")) {
+        done.used.insert((account, text("namespace").to_owned(), format!("{what} {verb}")));
+    }
+}
+
+/// What the Roles of both accounts say.
+async fn granted(system: &str) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for namespace in [system.to_owned(), format!("{system}-sandbox")] {
+        let roles = objects(&namespace, "roles", "").await;
+        for binding in objects(&namespace, "rolebindings", "").await {
+            for account in ACCOUNTS {
+                let own = format!("{system}-{account}");
+                let subjects = binding["subjects"].as_array().into_iter().flatten();
+                if !subjects.into_iter().any(|subject| subject["name"] == own.as_str()) {
+                    continue;
+                }
+                let named = |role: &&Value| role["metadata"]["name"] == binding["roleRef"]["name"];
+                let role = roles.iter().find(named).unwrap_or_else(|| panic!("{binding}"));
+                for right in role["rules"].as_array().unwrap().iter().flat_map(rights_of) {
+                    rights.insert((account, namespace.clone(), right));
+                }
+            }
+        }
+    }
+    rights
+}
+
+/// A rule, verb by verb.
+fn rights_of(rule: &Value) -> Vec<String> {
+    let list = |key: &str| -> Vec<String> {
+        let items = rule[key].as_array().into_iter().flatten();
+        items.map(|item| item.as_str().unwrap().to_owned()).collect()
+    };
+    let mut rights = Vec::new();
+    for group in list("apiGroups") {
+        for resource in list("resources") {
+            let what = match (group.as_str(), resource.split_once('/')) {
+                ("", _) => resource,
+                (group, Some((resource, part))) => format!("{resource}.{group}/{part}"),
+                (group, None) => format!("{resource}.{group}"),
+            };
+            rights.extend(list("verbs").iter().map(|verb| format!("{what} {verb}")));
+        }
+    }
+    rights
+}
