@@ -50,7 +50,7 @@ pub struct Config {
     pub sandbox_namespace: String,
     /// The installation's root key, mounted by app and operator.
     pub root_key_file: PathBuf,
-    /// Where runners find this process, as `http://10.0.0.7:3002`.
+    /// Where runners find any process of the app, as `http://famulus-callback:3002`.
     pub callback_url: String,
     pub patience: Patience,
 }
@@ -160,7 +160,7 @@ impl Cluster {
             http,
             namespace: sandbox_namespace,
             root_key,
-            callback_url: callback_url.trim_end_matches('/').to_owned(),
+            callback_url,
             patience,
             blobs,
             demand,

@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep};
 use crate::activation::unreachable;
 use crate::answer;
 use crate::cluster::Cluster;
+use crate::door;
 use crate::lines;
 use crate::plugin::Known;
 use crate::runner::Runner;
@@ -133,10 +134,15 @@ impl Cluster {
                 (error, _) => Ok(Sent::Not(error.to_string())),
             };
         }
-        let callback = call.token.as_ref().map(|token| Callback {
-            url: format!("{}/internal/v1/calls/{id}/result", self.callback_url),
-            token: token.clone(),
-        });
+        let mut callback = None;
+        if let Some(token) = call.token.clone() {
+            let door = match door::with_address(&self.callback_url).await {
+                Ok(door) => door,
+                Err(why) => return Ok(Sent::Not(why)),
+            };
+            callback =
+                Some(Callback { url: format!("{door}/internal/v1/calls/{id}/result"), token });
+        }
         let request =
             RunCall { tool: call.tool.clone(), parameters: call.parameters.clone(), callback };
         trail.sent(known, runner);

@@ -22,6 +22,7 @@ mod callbacks;
 mod circuit;
 mod cluster;
 mod conduct;
+mod door;
 mod idle;
 mod lines;
 mod owed;

@@ -111,7 +111,10 @@ pub const KEYS: &[Key] = &[
         "where Plugins and their Pods are; plugins run nowhere without it",
     ),
     restart("cluster.root_key_file", "file with the installation's root key"),
-    restart("cluster.callback_url", "where runners find api.callback_listen of this very process"),
+    restart(
+        "cluster.callback_url",
+        "where runners find api.callback_listen of any process; a name is looked up for each call",
+    ),
     live(
         "telemetry.log",
         "error, warn, info, debug, trace, or directives such as info,famulus_queue=debug",
