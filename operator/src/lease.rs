@@ -1,7 +1,7 @@
 //! Who of several operators works: the one that holds the Lease.
 //!
-//! The holder renews it every 2 s. Whoever sees it unchanged for 15 s, by a clock of its own, takes
-//! it; a holder that could not renew it for 10 s ends its process before that. At an orderly end it
+//! The holder renews it every 2 s. Whoever sees it unchanged for 9 s, by a clock of its own, takes
+//! it; a holder that could not renew it for 6 s ends its process before that. At an orderly end it
 //! is given back, and taken at the next look.
 
 use std::time::Duration;
@@ -15,16 +15,19 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::clock;
 
 /// A lease that was not renewed for so long is anybody's.
-const LASTS: Duration = Duration::from_secs(15);
+const LASTS: Duration = Duration::from_secs(9);
 
 /// A holder that could not renew for so long has lost it.
-const GIVES_UP: Duration = Duration::from_secs(10);
+const GIVES_UP: Duration = Duration::from_secs(6);
 
-/// Between two looks, and two renewals.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Between two renewals.
+const RENEWED: Duration = Duration::from_secs(2);
 
-/// For one request: two fit into the time until giving up.
-const REQUEST: Duration = Duration::from_secs(4);
+/// Between two looks of who waits for it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// For one request. A holder whose renewals get no answer has sent two, and ends after 8 s.
+const REQUEST: Duration = Duration::from_secs(2);
 
 /// The lease could not be renewed in time, or is another's.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +68,7 @@ impl Candidate {
                     tracing::warn!(lease = self.name, %error, "the lease cannot be taken yet");
                 }
             }
-            sleep(AGAIN).await;
+            sleep(LOOK).await;
         }
     }
 
@@ -73,7 +76,7 @@ impl Candidate {
     pub async fn hold(&self) -> Lost {
         let mut renewed = Instant::now();
         loop {
-            sleep(AGAIN).await;
+            sleep(RENEWED).await;
             match timeout(REQUEST, self.renew()).await {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => return Lost(self.name.clone()),

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use famulus_lifecycle::{Signals, Tasks};
+use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_operator::context::Context;
 use famulus_operator::controller;
 use famulus_operator::health::{self, Health, Stage};
@@ -126,6 +126,7 @@ async fn run() -> Result<(), Failed> {
     let root_key = root_key(settings.root_key_file.clone())?;
     let mut signals = Signals::install().map_err(Failed::System)?;
     let tasks = Tasks::new();
+    tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
     let health = Health::default();
     let listener = listen(settings.listen).await?;
     health::serve(listener, health.clone(), telemetry.metrics(), &tasks);

@@ -10,7 +10,6 @@ pub mod config;
 mod deliveries;
 pub mod descriptors;
 pub mod home;
-mod memory;
 pub mod plugins;
 mod say;
 mod sweeps;

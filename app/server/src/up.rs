@@ -6,14 +6,13 @@ use crate::{
     config::{self, Config, KEYS, SecretRef, Takes},
     descriptors,
     home::Places,
-    memory,
     plugins::Plugins,
     say, token,
 };
 use anyhow::Context;
 use famulus_api::Doors;
 use famulus_core::clock::SystemClock;
-use famulus_lifecycle::{OnExit, Signals, Tasks};
+use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_local::{
     cache,
     postgres::{PrivatePostgres, Settings},

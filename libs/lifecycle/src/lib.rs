@@ -11,12 +11,15 @@
 //!                 └── a ShutDown task ended early     └─ deadline: abort, name the stragglers
 //! ```
 //!
+//! What a process took in a burst of work it gives back once it is quiet: [`memory`].
+//!
 //! The crate refuses to know what the tasks do, what a deadline should be, or how a process
 //! reports its exit.
 //!
 //! Invariants: no task without a name; no panic is swallowed; a task that may not end early takes
 //! the process down in order when it does; nothing is restarted once the shutdown has begun.
 
+pub mod memory;
 mod restart;
 mod signals;
 mod tasks;

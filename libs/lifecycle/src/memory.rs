@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_millis(25);
 const WORTH: Duration = Duration::from_millis(50);
 
 /// Gives memory back in every quiet time that follows work, until the shutdown.
-pub(crate) async fn give_back(shutdown: CancellationToken) {
+pub async fn give_back(shutdown: CancellationToken) {
     let metrics = tokio::runtime::Handle::current().metrics();
     let mut ledger = Ledger::default();
     loop {
