@@ -1,0 +1,83 @@
+//! A network that was shut and opens later: whoever enforced the policies is gone, or they are.
+
+use std::time::Duration;
+
+use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, objects, until};
+use famulus_cluster_tests::release::{self, Release, condition, inline};
+use tokio::time::Instant;
+
+use crate::changes::{AS_HELM, bare};
+use crate::rows::feed;
+
+/// A runner looks every 20 s, and a look at what is shut takes less than one.
+const NOTICED: Duration = Duration::from_secs(40);
+
+const PLUGIN: &str = "opened";
+
+#[tokio::test]
+async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut() {
+    let release = Release::open().await;
+    let tool = "#!/bin/sh\necho it ran\n";
+    let more = "  runner: {idleSeconds: 600}\n";
+    release.apply(&inline(PLUGIN, "try", tool, more)).await;
+    release.condition(PLUGIN, "Ready=True").await;
+    let reply = release.chat(&format!("run try of {PLUGIN}")).await;
+    assert!(reply.contains("it ran"), "{reply}");
+    release.condition(PLUGIN, "NetworkIsolated=True").await;
+    let said = doctor().await;
+    assert!(said.contains("plugin opened: Running") && said.contains("network closed"), "{said}");
+
+    // An agent that dies leaves its work in the kernel, so the policies themselves are taken away.
+    let policies = objects(&release.sandbox, "networkpolicies", "").await;
+    kubectl(&["-n", &release.sandbox, "delete", "networkpolicies", "--all"]).await;
+    let opened = Instant::now();
+    let plugin = until("the open network is noticed", NOTICED, async || {
+        let plugin = object(&release.sandbox, "plugin", PLUGIN).await.unwrap();
+        let isolated = condition(&plugin, "NetworkIsolated").unwrap().clone();
+        if isolated["status"] == "False" { Ok(plugin) } else { Err(isolated.to_string()) }
+    })
+    .await;
+    println!("noticed after {} s", opened.elapsed().as_secs());
+    for kind in ["NetworkIsolated", "Ready"] {
+        let said = condition(&plugin, kind).unwrap();
+        assert_eq!((&said["status"], &said["reason"]), (&"False".into(), &"NetworkOpen".into()));
+    }
+    assert!(plugin["status"]["isolation"]["network"] == "Open", "{}", plugin["status"]);
+    until("an event says so", LONG, async || {
+        let about = ["-n", &release.sandbox, "get", "events", "-o", "json"];
+        let mine = format!("involvedObject.name={PLUGIN},reason=NetworkOpen,type=Warning");
+        let events = kubectl(&[&about[..], &["--field-selector", &mine]].concat()).await;
+        if events.contains("can be reached and must not be") { Ok(()) } else { Err(events) }
+    })
+    .await;
+    for _ in 0..3 {
+        let reply = release.chat(&format!("run try of {PLUGIN}")).await;
+        assert!(reply.contains("NetworkOpen") && !reply.contains("it ran"), "{reply}");
+    }
+    let said = doctor().await;
+    assert!(said.contains("plugin opened: NetworkOpen") && said.contains("network open"), "{said}");
+
+    for policy in policies {
+        feed(&AS_HELM, &bare(&policy)).await;
+    }
+    let shut = Instant::now();
+    release.condition(PLUGIN, "NetworkIsolated=True").await;
+    let reply = until("a call runs again", LONG, async || {
+        let reply = release.chat(&format!("run try of {PLUGIN}")).await;
+        if reply.contains("it ran") { Ok(reply) } else { Err(reply) }
+    })
+    .await;
+    println!("runs again {} s after it was shut: {reply}", shut.elapsed().as_secs());
+    release.delete(&[PLUGIN]).await;
+}
+
+/// What `famulus doctor` says of the plugin in the Pod of the app. It ends with a failure where something is wrong.
+async fn doctor() -> String {
+    let name = release::name();
+    let app = format!("deployment/{name}");
+    let args = ["-n", &name, "exec", &app, "--", "famulus", "doctor"];
+    let output = kubectl::command(&args).output().await.unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let mut lines = said.lines().filter(|line| line.contains("plugin opened"));
+    lines.next().unwrap_or_else(|| panic!("{said}")).to_owned()
+}
