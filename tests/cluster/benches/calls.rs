@@ -1,77 +1,137 @@
 //! What a call of a plugin costs on a real node, beside a bare spawn of the same program in the same
-//! run. Not a test: it prints a table and judges nothing.
+//! run. Not a test: it prints a table and judges nothing. `cargo xtask cluster bench calls` runs it.
 //!
-//! ```text
-//! cargo xtask cluster suite --keep --name bench --test cluster wrong_spec
-//! cargo xtask cluster enter --name bench -- env FAMULUS_TEST_KUBECTL=…/kubectl FAMULUS_TEST_NODE=… \
-//!     cargo bench -p famulus-cluster-tests --bench calls
-//! ```
+//! Each figure is the median of five rounds, in each of which the spawns come first; its range is
+//! that of the rounds.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench tells people")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a bench tells people"
+)]
 #![expect(clippy::disallowed_methods, reason = "the environment says which cluster it is")]
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use futures::future::join_all;
+use serde_json::{Value, json};
 
 use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release::{Release, inline};
 
+const ROUNDS: usize = 5;
 const WARM: usize = 200;
-const COLD: usize = 7;
-const SCRIPT: &str = "#!/bin/sh\ncat > /dev/null\necho '{\"done\": true}'\n";
+const COLD: usize = 5;
+const AT_ONCE: usize = 50;
+
+/// Says when its first line ran.
+const SCRIPT: &str =
+    "#!/bin/bash\nat=$EPOCHREALTIME\ncat > /dev/null\necho \"{\\\"at\\\": \\\"$at\\\"}\"\n";
 
 #[tokio::main]
 async fn main() {
     let mut release = Release::open().await;
     release.directly().await;
-    let begun = Instant::now();
-    release.apply(&inline("bench", "try", SCRIPT, "  runner: {idleSeconds: 600}\n")).await;
-    release.condition("bench", "Ready=True").await;
-    told("apply to Ready, the build included", &mut [begun.elapsed()]);
-
-    told("bare spawn on the host", &mut (0..WARM).map(|_| spawn()).collect::<Vec<_>>());
-    let begun = Instant::now();
-    run(&release, "bench", "try").await;
-    told("first call, from zero", &mut [begun.elapsed()]);
-
-    let before = writes();
-    let mut warm = Vec::new();
-    for _ in 0..WARM {
-        let begun = Instant::now();
-        run(&release, "bench", "try").await;
-        warm.push(begun.elapsed());
+    let kinds = [
+        ("Persistent", "bench-persistent", ""),
+        ("Ephemeral", "bench-ephemeral", "  state: Ephemeral\n"),
+        ("gVisor", "bench-gvisor", "  state: Ephemeral\n  runner: {runtimeClassName: gvisor}\n"),
+    ];
+    for (kind, plugin, more) in kinds {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            release.apply(&manifest(plugin, more)).await;
+            release.condition(plugin, "Ready=True").await;
+            times.push(begun.elapsed());
+            if times.len() < ROUNDS {
+                release.delete(&[plugin]).await;
+            }
+        }
+        told(&format!("{kind}: apply to Ready, the build included"), &mut [times]);
     }
-    let written = writes() - before;
-    told("warm call, whole", &mut warm);
-    println!("| API writes of the app in {WARM} warm calls | {written} | |");
-
-    let mut cold = Vec::new();
-    for _ in 0..COLD {
-        to_zero(&release).await;
-        let begun = Instant::now();
-        run(&release, "bench", "try").await;
-        cold.push(begun.elapsed());
+    for (kind, plugin, _) in kinds {
+        warm(&release, kind, plugin).await;
+        cold(&release, kind, plugin).await;
     }
-    told("call from zero, whole", &mut cold);
-    release.delete(&["bench"]).await;
+    release.delete(&kinds.map(|(_, plugin, _)| plugin)).await;
 }
 
-/// Runs a tool by hand, and waits for its end.
-async fn run(release: &Release, plugin: &str, tool: &str) {
-    let lines = release.run(plugin, tool, &json!({})).await;
-    assert!(lines.contains("done"), "{lines}");
+/// Calls one after another, and many at once, of a runner that is there.
+async fn warm(release: &Release, kind: &str, plugin: &str) {
+    call(release, plugin).await;
+    let (mut spawns, mut starts, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at_once = Vec::new();
+    let before = writes();
+    for _ in 0..ROUNDS {
+        spawns.push((0..WARM).map(|_| spawn()).collect());
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        for _ in 0..WARM {
+            let (started, ended) = call(release, plugin).await;
+            start.push(started);
+            end.push(ended);
+        }
+        starts.push(start);
+        whole.push(end);
+        let calls = join_all((0..AT_ONCE).map(|_| call(release, plugin))).await;
+        at_once.push(calls.into_iter().map(|(_, ended)| ended).collect());
+    }
+    let calls = ROUNDS * (WARM + AT_ONCE);
+    told("bare spawn of the same script on the host", &mut spawns);
+    told(&format!("{kind}: warm call, sent until its first line"), &mut starts);
+    told(&format!("{kind}: warm call, whole"), &mut whole);
+    told(&format!("{kind}: {AT_ONCE} calls at once of a concurrent tool, each"), &mut at_once);
+    println!("| {kind}: API writes of the app in {calls} warm calls | {} |", writes() - before);
+}
+
+async fn cold(release: &Release, kind: &str, plugin: &str) {
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut times = Vec::new();
+        for _ in 0..COLD {
+            to_zero(release, plugin).await;
+            times.push(call(release, plugin).await.1);
+        }
+        rounds.push(times);
+    }
+    told(&format!("{kind}: call from zero, whole"), &mut rounds);
+}
+
+fn manifest(plugin: &str, more: &str) -> String {
+    let runner = if more.contains("runner: {") {
+        more.replace("runner: {", "runner: {idleSeconds: 3600, ")
+    } else {
+        format!("{more}  runner: {{idleSeconds: 3600}}\n")
+    };
+    inline(plugin, "try", SCRIPT, &runner)
+        .replace("\\\"entrypoint\\\":", "\\\"concurrent\\\":true,\\\"entrypoint\\\":")
+}
+
+/// Runs the tool by hand: the time until its first line ran, and until its result was there.
+async fn call(release: &Release, plugin: &str) -> (Duration, Duration) {
+    let (sent, begun) = (SystemTime::now(), Instant::now());
+    let lines = release.run(plugin, "try", &json!({})).await;
+    let ended = begun.elapsed();
+    let at = lines.split("\"at\"").nth(1).unwrap_or_else(|| panic!("{lines}"));
+    let at: String = at
+        .chars()
+        .skip_while(|c| !c.is_ascii_digit())
+        .take_while(|c| *c == '.' || c.is_ascii_digit())
+        .collect();
+    let at = Duration::from_secs_f64(at.parse().unwrap());
+    (at.saturating_sub(sent.duration_since(UNIX_EPOCH).unwrap()), ended)
 }
 
 /// Ends the runner as the idle timer would, and waits until it is gone.
-async fn to_zero(release: &Release) {
-    kubectl(&["-n", &release.sandbox, "scale", "plugin", "bench", "--replicas=0"]).await;
+async fn to_zero(release: &Release, plugin: &str) {
+    kubectl(&["-n", &release.sandbox, "scale", "plugin", plugin, "--replicas=0"]).await;
     until("the runner has ended", LONG, async || {
-        let selector = "famulus.dev/plugin=bench,famulus.dev/part=runner";
-        let pods = objects(&release.sandbox, "pods", selector).await;
+        let selector = format!("famulus.dev/plugin={plugin},famulus.dev/part=runner");
+        let pods = objects(&release.sandbox, "pods", &selector).await;
         if pods.is_empty() { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;
@@ -81,7 +141,7 @@ async fn to_zero(release: &Release) {
 /// What a call costs without anything around it.
 fn spawn() -> Duration {
     let begun = Instant::now();
-    let mut child = Command::new("sh")
+    let mut child = Command::new("bash")
         .args(["-c", SCRIPT])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -96,20 +156,30 @@ fn spawn() -> Duration {
 fn writes() -> usize {
     let node = PathBuf::from(std::env::var("FAMULUS_TEST_NODE").unwrap());
     let log = std::fs::read_to_string(node.join("audit.log")).unwrap();
-    let is_write = |line: &&str| {
-        line.contains("system:serviceaccount:famulus:famulus-app")
-            && ["create", "update", "patch", "delete"]
-                .iter()
-                .any(|verb| line.contains(&format!("\"verb\":\"{verb}\"")))
+    let entries = log.lines().filter(|line| line.contains("famulus:famulus-app"));
+    let entries = entries.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_write = |entry: &Value| {
+        ["create", "update", "patch", "delete"].iter().any(|verb| entry["verb"] == *verb)
     };
-    log.lines().filter(is_write).count()
+    entries.filter(is_write).count()
 }
 
-fn told(what: &str, times: &mut [Duration]) {
-    times.sort_unstable();
-    let at = |part: f64| {
-        let place = ((times.len() - 1) as f64 * part).round() as usize;
-        times[place].as_secs_f64() * 1000.0
+/// The median over the rounds of their p50 and of their p99, each with its range.
+fn told(what: &str, rounds: &mut [Vec<Duration>]) {
+    let of = |part: f64, rounds: &mut [Vec<Duration>]| {
+        let mut figures: Vec<f64> = rounds
+            .iter_mut()
+            .map(|times| {
+                times.sort_unstable();
+                let place = ((times.len() - 1) as f64 * part).round() as usize;
+                times[place].as_secs_f64() * 1e3
+            })
+            .collect();
+        figures.sort_unstable_by(f64::total_cmp);
+        let (least, most) = (figures[0], figures[figures.len() - 1]);
+        format!("{:.2} ({least:.2} to {most:.2})", figures[figures.len() / 2])
     };
-    println!("| {what} | p50 {:.2} ms | p99 {:.2} ms, n={} |", at(0.5), at(0.99), times.len());
+    let count: usize = rounds.iter().map(Vec::len).sum();
+    let (half, nearly) = (of(0.5, rounds), of(0.99, rounds));
+    println!("| {what} | {half} ms | {nearly} ms | {count} |");
 }
