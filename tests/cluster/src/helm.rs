@@ -1,16 +1,23 @@
-//! helm, as an owner uses it.
+//! helm, as an owner uses it, on the release that is tested.
 
 use std::env;
-use std::process::Stdio;
 
 use tokio::process::Command;
 
-/// What it says; it must succeed.
-pub async fn helm(args: &[&str]) -> String {
+use crate::release::name;
+
+/// The chart of this tree.
+pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/famulus");
+
+/// What the tests install it with.
+pub const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/values.yaml");
+
+/// `helm WORDS --namespace …`, which must succeed. Returns what it says.
+pub async fn helm(words: &[&str]) -> String {
     let program = env::var("FAMULUS_TEST_HELM").unwrap_or_else(|_| "helm".to_owned());
     let mut command = Command::new(program);
-    let output = command.args(args).stdin(Stdio::null()).output().await.unwrap();
+    let output = command.args(words).args(["--namespace", &name()]).output().await.unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "helm {args:?}: {complaint}");
-    String::from_utf8(output.stdout).unwrap()
+    assert!(output.status.success(), "helm {words:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap() + &complaint
 }

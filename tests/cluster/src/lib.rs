@@ -22,6 +22,7 @@
 
 pub mod beside;
 pub mod helm;
+pub mod host;
 pub mod kubectl;
 pub mod release;
 pub mod server;

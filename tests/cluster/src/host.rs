@@ -1,0 +1,75 @@
+//! The machine below a node of `cargo xtask cluster`, where its processes can be killed.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+
+use crate::beside::{node, run};
+use crate::kubectl::{LONG, objects, until};
+
+/// What everything that a cluster starts has in its environment, with the cluster's folder.
+const MARK: &str = "FAMULUS_CLUSTER";
+
+/// Kills the first process of a Pod's container, as a machine out of memory does. Returns the Pod.
+pub async fn kill_container(namespace: &str, selector: &str) -> Value {
+    let what = format!("a Pod with {selector} runs");
+    let (pod, pid) = until(&what, LONG, async || {
+        let pods = objects(namespace, "pods", selector).await;
+        let found = pods.iter().find_map(|pod| {
+            let id = pod["status"]["containerStatuses"][0]["containerID"].as_str()?;
+            Some((pod.clone(), first_of(id.trim_start_matches("containerd://"))?))
+        });
+        found.ok_or_else(|| format!("{} Pods", pods.len()))
+    })
+    .await;
+    kill(pid);
+    pod
+}
+
+/// Kills a part of the node by the name of its program; nobody starts it again.
+pub fn kill_part(name: &str) {
+    let mark = format!("{MARK}={}", node().display());
+    let is_it = |pid: &i32| {
+        let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let is_ours = read("environ").split(|byte| *byte == 0).any(|it| it == mark.as_bytes());
+        is_ours && read("comm").trim_ascii_end() == name.as_bytes()
+    };
+    let pid = processes().into_iter().find(is_it);
+    kill(pid.unwrap_or_else(|| panic!("{name} does not run")));
+}
+
+/// Starts parts of the node again; without one, the node is switched off and on. This thread then
+/// is in its network, which is another one.
+pub fn restart(parts: &[&str]) {
+    let xtask = std::env::var("FAMULUS_TEST_XTASK").unwrap_or_else(|_| {
+        panic!("FAMULUS_TEST_XTASK is not set: run these tests by `cargo xtask cluster suite`")
+    });
+    let folder = node();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    run(&xtask, &[&["cluster", "restart", "--name", name], parts].concat(), &folder);
+    let network = File::open(folder.join("net")).unwrap();
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+}
+
+/// The process with the id 1 of a container, as the machine calls it.
+fn first_of(container: &str) -> Option<i32> {
+    processes().into_iter().find(|pid| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+        let is_inside = read("cgroup").is_ok_and(|groups| groups.contains(container));
+        let status = read("status").unwrap_or_default();
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        is_inside && ids.is_some_and(|ids| ids.split_whitespace().last() == Some("1"))
+    })
+}
+
+fn processes() -> Vec<i32> {
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}

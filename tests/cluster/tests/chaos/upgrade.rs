@@ -1,0 +1,64 @@
+//! The chart is upgraded while calls are under way.
+
+use serde_json::Value;
+
+use famulus_cluster_tests::helm::{CHART, helm};
+use famulus_cluster_tests::kubectl::{LONG, objects, until};
+use famulus_cluster_tests::release::{Release, name};
+
+use crate::ledger;
+use crate::load::{Allowed, Load, release};
+
+/// What a call takes, in seconds: longer than a turn may go on in an app that ends.
+const CALL: f64 = 7.0;
+
+#[tokio::test]
+async fn the_chart_is_upgraded_with_calls_under_way() {
+    let release = release().await;
+    let mut load = Load::begin(&release, "upgrade", CALL).await;
+    load.until_under_way(&release).await;
+    load.later(15).await;
+    // A value that no upgrade before had, so that Pods are another ones.
+    let number = std::process::id();
+
+    let [app, operator, runner] = pods(&release).await;
+    let log = format!("info\\,chaos{number}=info");
+    let (app_log, operator_log) = (format!("app.log={log}"), format!("operator.log={log}"));
+    upgrade(&["--set", &app_log, "--set", &operator_log]).await;
+    let [app_now, operator_now, runner_now] = pods(&release).await;
+    assert!(app != app_now && operator != operator_now, "they were replaced");
+    assert_eq!(runner, runner_now, "it goes on");
+
+    load.later(10).await;
+    let memory = format!("plugins.resources.requests.memory={}Mi", 64 + number % 64);
+    upgrade(&["--set", &memory]).await;
+    until("the runner is replaced", LONG, async || {
+        let [_, _, now] = pods(&release).await;
+        if now.len() == 1 && now != runner { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .await;
+    load.end(&release, Allowed::Done).await;
+}
+
+async fn upgrade(values: &[&str]) {
+    let name = name();
+    let mut words = vec!["upgrade", &name, CHART, "--reuse-values", "--wait", "--timeout", "5m"];
+    words.extend(values);
+    helm(&words).await;
+}
+
+/// Who runs: app, operator, and the runner of the ledger.
+async fn pods(release: &Release) -> [Vec<String>; 3] {
+    let runner = format!("famulus.dev/plugin={},famulus.dev/part=runner", ledger::PLUGIN);
+    let ids = async |namespace: &str, selector: &str| {
+        let pods = objects(namespace, "pods", selector).await;
+        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        let id = |pod: &Value| pod["metadata"]["uid"].as_str().unwrap().to_owned();
+        pods.iter().filter(stays).map(id).collect::<Vec<_>>()
+    };
+    [
+        ids(&name(), "app.kubernetes.io/component=app").await,
+        ids(&name(), "app.kubernetes.io/component=operator").await,
+        ids(&release.sandbox, &runner).await,
+    ]
+}
