@@ -107,6 +107,7 @@ fn confinement(supervisor: &Supervisor) -> Check {
     let landlock = match isolation.landlock {
         Landlock::Full => "Landlock confines files and signals",
         Landlock::Partial => "Landlock confines files by the rules that this kernel knows",
+        Landlock::Replaced => "a root of its own confines files, in place of Landlock",
         Landlock::None => "the kernel has no Landlock: a tool reaches every file of its user",
     };
     let privileges = if isolation.no_new_privileges {
@@ -114,8 +115,14 @@ fn confinement(supervisor: &Supervisor) -> Check {
     } else {
         "new privileges could not be forbidden"
     };
-    let passed = isolation.landlock != Landlock::None && isolation.no_new_privileges;
-    check("confinement", passed, format!("{landlock}; {privileges}"))
+    let filtered = if isolation.filtered {
+        "system calls that reach into the runner are refused"
+    } else {
+        "system calls could not be filtered"
+    };
+    let passed =
+        isolation.landlock != Landlock::None && isolation.no_new_privileges && isolation.filtered;
+    check("confinement", passed, format!("{landlock}; {privileges}; {filtered}"))
 }
 
 fn check(name: &str, passed: bool, detail: String) -> Check {

@@ -47,6 +47,9 @@ pub struct Isolation {
     pub landlock: Landlock,
     /// Set-user-ID programs give the tool nothing.
     pub no_new_privileges: bool,
+    /// System calls that reach into the runner are refused.
+    #[serde(default)]
+    pub filtered: bool,
 }
 
 /// How much of the file rules the kernel enforces.
@@ -56,7 +59,10 @@ pub enum Landlock {
     Full,
     /// An older kernel: files are confined, newer rules (truncation, devices, signals) are not.
     Partial,
-    /// The kernel has no Landlock, or it is switched off.
+    /// The kernel has no Landlock. A root of its own shows the tool the same files, and no others;
+    /// signals are not confined.
+    Replaced,
+    /// The kernel has no Landlock, or it is switched off, and nothing stands for it.
     None,
 }
 

@@ -1,4 +1,5 @@
-//! Landlock: the part of the file system that is left, and signals to nobody outside.
+//! The part of the file system that is left, signals to nobody outside, no new privileges, and a
+//! filter of system calls.
 
 use std::path::PathBuf;
 
@@ -7,8 +8,11 @@ use landlock::{
     ABI, Access, AccessFs, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::process::getppid;
 
 use super::Confinement;
+use super::filter::filter;
+use super::walls;
 
 /// The newest rules that are asked for. An older kernel enforces what it knows of them.
 const WANTED: ABI = ABI::V6;
@@ -24,12 +28,25 @@ pub(super) fn confine(confinement: &Confinement) -> Isolation {
         Ok(status) => match status.ruleset {
             RulesetStatus::FullyEnforced => Landlock::Full,
             RulesetStatus::PartiallyEnforced => Landlock::Partial,
-            RulesetStatus::NotEnforced => Landlock::None,
+            RulesetStatus::NotEnforced => without(confinement),
         },
-        Err(_refused) => Landlock::None,
+        Err(_refused) => without(confinement),
     };
     let no_new_privileges = rustix::thread::set_no_new_privs(true).is_ok();
-    Isolation { landlock, no_new_privileges }
+    let beside = match landlock {
+        Landlock::Full | Landlock::Partial => None,
+        Landlock::Replaced | Landlock::None => getppid(),
+    };
+    let filtered = no_new_privileges && filter(beside).is_ok();
+    Isolation { landlock, no_new_privileges, filtered }
+}
+
+/// What stands for it where the kernel has none.
+fn without(confinement: &Confinement) -> Landlock {
+    match walls::build(confinement) {
+        Ok(()) => Landlock::Replaced,
+        Err(_refused) => Landlock::None,
+    }
 }
 
 fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError> {

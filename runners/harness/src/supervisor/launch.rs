@@ -56,10 +56,10 @@ fn become_tool(order: &Order) -> String {
     }
     // Being nice is a courtesy, and refused only where it is needless.
     let _kept = nice(NICE);
+    let isolation = confine(&order.confinement);
     if let Err(error) = env::set_current_dir(&order.folder) {
         return format!("its folder {} cannot be entered: {error}", order.folder.display());
     }
-    let isolation = confine(&order.confinement);
     say(&Said::Ready(isolation));
     let error = Command::new(&order.program).args(&order.arguments).exec();
     refusal(order, &error)

@@ -18,11 +18,13 @@
 mod capture;
 mod confine;
 mod descriptors;
+mod filter;
 mod launch;
 mod memory;
 mod processes;
 mod run;
 mod supervise;
+mod walls;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -86,7 +86,7 @@ async fn no_descriptor_of_the_runner_reaches_a_tool() {
 
 /// Tries each thing and says which worked.
 const ESCAPE: &str = r"#!/usr/bin/env python3
-import ctypes, json, os, signal, subprocess
+import ctypes, json, os, resource, signal, socket
 worked = []
 def attempt(name, act):
     try:
@@ -115,6 +115,17 @@ for name, pid in (('supervisor', supervisor), ('runner', runner)):
         if libc.ptrace(16, pid, 0, 0) != 0:
             raise OSError(ctypes.get_errno())
     attempt(f'trace the {name}', trace)
+    attempt(f'limit the {name}', lambda: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0)))
+    attempt(f'slow the {name} down', lambda: os.setpriority(os.PRIO_PROCESS, pid, 19))
+    attempt(f'idle the {name}', lambda: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0)))
+    attempt(f'place the {name}', lambda: os.sched_setaffinity(pid, os.sched_getaffinity(pid)))
+attempt('slow its user down', lambda: os.setpriority(os.PRIO_USER, 0, 19))
+attempt('hear of devices', lambda: socket.socket(16, socket.SOCK_RAW, 15))
+# What programs do to themselves goes on.
+resource.prlimit(0, resource.RLIMIT_CORE, (0, 0))
+os.setpriority(os.PRIO_PROCESS, 0, 19)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+socket.socket(16, socket.SOCK_RAW, 0).close()
 status = open('/proc/self/status').read()
 print(json.dumps({'worked': worked, 'no_new_privs': 'NoNewPrivs:\t1' in status,
     'supervisor': open(f'/proc/{supervisor}/comm').read().strip(), 'runner': open(f'/proc/{runner}/comm').read().strip()}))

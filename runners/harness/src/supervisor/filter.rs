@@ -1,0 +1,218 @@
+//! System calls that tools have no use for, and that Landlock does not know: they change the limits
+//! and the place in the queue of other processes of the same user, the runner among them, or listen
+//! to the kernel's own messages.
+//!
+//! The container's filter comes first and holds back what leads out of the container; this one
+//! keeps what is inside apart.
+
+use std::io;
+
+use rustix::process::Pid;
+
+/// Of the kernel's numbers for architectures: which calls the numbers below mean.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+/// Calls from this number on are those of another interface of x86, with 32-bit pointers.
+const OTHER_INTERFACE: u32 = 0x4000_0000;
+
+/// A call that is not carried out when all of this holds for its arguments.
+struct Refused {
+    call: libc::c_long,
+    when: Vec<(u32, Test)>,
+    /// What the caller is told. 0: that it was.
+    error: i32,
+}
+
+#[derive(Clone, Copy)]
+enum Test {
+    Is(u32),
+    IsNot(u32),
+    UpTo(u32),
+    From(u32),
+}
+
+use Test::{From, Is, IsNot, UpTo};
+
+/// Holds this process and all that come of it to the filter. No new privileges must be possible
+/// any more. Where the kernel keeps signals and ports to itself, nobody is `beside`; elsewhere it is
+/// the supervisor.
+pub(super) fn filter(beside: Option<Pid>) -> io::Result<()> {
+    let mut refused = everywhere();
+    if let Some(supervisor) = beside {
+        refused.extend(without_landlock(supervisor));
+    }
+    apply(&mut program(&refused))
+}
+
+fn rule<const N: usize>(call: libc::c_long, when: [(u32, Test); N]) -> Refused {
+    Refused { call, when: when.to_vec(), error: libc::EPERM }
+}
+
+fn everywhere() -> Vec<Refused> {
+    // Numbers of processes are 0 for the caller itself.
+    vec![
+        rule(libc::SYS_prlimit64, [(0, IsNot(0))]),
+        rule(libc::SYS_setpriority, [(1, IsNot(0))]),
+        rule(libc::SYS_setpriority, [(0, Is(libc::PRIO_USER))]),
+        rule(libc::SYS_ioprio_set, [(1, IsNot(0))]),
+        rule(libc::SYS_sched_setscheduler, [(0, IsNot(0))]),
+        rule(libc::SYS_sched_setparam, [(0, IsNot(0))]),
+        rule(libc::SYS_sched_setattr, [(0, IsNot(0))]),
+        rule(libc::SYS_sched_setaffinity, [(0, IsNot(0))]),
+        // What is left of it are the routes and addresses that programs ask for.
+        rule(
+            libc::SYS_socket,
+            [(0, Is(libc::AF_NETLINK as u32)), (2, IsNot(libc::NETLINK_ROUTE as u32))],
+        ),
+    ]
+}
+
+/// Signals go only to who was started after the supervisor, as the tool was; and a port that the
+/// runner listens on cannot be had a second time, for an address of its own, as gVisor allows it
+/// when both want to use addresses again.
+fn without_landlock(supervisor: Pid) -> Vec<Refused> {
+    let last = supervisor.as_raw_nonzero().get().unsigned_abs();
+    let again = |option: libc::c_int| Refused {
+        call: libc::SYS_setsockopt,
+        when: vec![(1, Is(libc::SOL_SOCKET as u32)), (2, Is(option as u32))],
+        error: 0,
+    };
+    vec![
+        rule(libc::SYS_kill, [(0, IsNot(0)), (0, UpTo(last))]),
+        // Groups of processes are negative; -1 is everybody.
+        rule(libc::SYS_kill, [(0, From(last.wrapping_neg()))]),
+        rule(libc::SYS_tgkill, [(0, UpTo(last))]),
+        rule(libc::SYS_tkill, []),
+        rule(libc::SYS_rt_sigqueueinfo, [(0, UpTo(last))]),
+        rule(libc::SYS_rt_tgsigqueueinfo, [(0, UpTo(last))]),
+        rule(libc::SYS_pidfd_open, [(0, UpTo(last))]),
+        rule(libc::SYS_fcntl, [(1, Is(libc::F_SETOWN as u32))]),
+        rule(libc::SYS_fcntl, [(1, Is(F_SETOWN_EX))]),
+        again(libc::SO_REUSEADDR),
+        again(libc::SO_REUSEPORT),
+    ]
+}
+
+/// Of Linux's `fcntl.h`.
+const F_SETOWN_EX: u32 = 15;
+
+fn program(refused: &[Refused]) -> Vec<libc::sock_filter> {
+    /// Where the kernel shows the filter the call's number, its architecture, and its arguments.
+    const CALL: u32 = 0;
+    const ARCH: u32 = 4;
+    const ARGUMENTS: u32 = 16;
+    let load = |offset| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
+    let equal = |value, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
+    let from = |value, yes, no| step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, yes, no, value);
+    let above = |value, yes, no| step(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, yes, no, value);
+    let answer = |with| step(libc::BPF_RET | libc::BPF_K, 0, 0, with);
+    let error = |number: i32| libc::SECCOMP_RET_ERRNO | number as u32;
+
+    let mut program = vec![
+        load(ARCH),
+        equal(ARCHITECTURE, 1, 0),
+        answer(error(libc::ENOSYS)),
+        load(CALL),
+        from(OTHER_INTERFACE, 0, 1),
+        answer(error(libc::ENOSYS)),
+    ];
+    for Refused { call, when, error: told } in refused {
+        // Two steps for each test, and the answer.
+        let rest = |behind: usize| (2 * (when.len() - behind) + 1) as u8;
+        program.extend([load(CALL), equal(*call as u32, 0, rest(0))]);
+        for (place, (argument, test)) in when.iter().enumerate() {
+            // Both orders of bytes of these architectures have the lower half first.
+            program.push(load(ARGUMENTS + 8 * argument));
+            let out = rest(place + 1);
+            program.push(match *test {
+                Is(value) => equal(value, 0, out),
+                IsNot(value) => equal(value, out, 0),
+                UpTo(value) => above(value, out, 0),
+                From(value) => from(value, 0, out),
+            });
+        }
+        program.push(answer(error(*told)));
+    }
+    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    program
+}
+
+fn step(code: u32, yes: u8, no: u8, value: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: yes, jf: no, k: value }
+}
+
+#[expect(unsafe_code, reason = "a filter of system calls has no safe wrapper")]
+fn apply(program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let whole = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the kernel copies the program before the call returns, and checks it; what it points
+    // to lives until then.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, std::ptr::from_ref(&whole))
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Carries the program out as the kernel does, for a call of this architecture.
+    fn answer(program: &[libc::sock_filter], call: libc::c_long, arguments: [u32; 3]) -> u32 {
+        let (mut place, mut value) = (0, 0);
+        loop {
+            let libc::sock_filter { code, jt, jf, k } = program[place];
+            place += 1;
+            let code = u32::from(code);
+            let jumps = match code & 0xf0 {
+                libc::BPF_JEQ => value == k,
+                libc::BPF_JGE => value >= k,
+                _ => value > k,
+            };
+            match code & 0x07 {
+                libc::BPF_RET => return k,
+                libc::BPF_LD => {
+                    value = match k {
+                        0 => call as u32,
+                        4 => ARCHITECTURE,
+                        offset => arguments[(offset as usize - 16) / 8],
+                    }
+                }
+                _ => place += usize::from(if jumps { jt } else { jf }),
+            }
+        }
+    }
+
+    #[test]
+    fn what_reaches_others_is_refused_and_the_rest_goes_on() {
+        let mut rules = everywhere();
+        rules.extend(without_landlock(Pid::from_raw(20).unwrap()));
+        let program = program(&rules);
+        let check = |call, arguments, expected| {
+            assert_eq!(answer(&program, call, arguments), expected, "{call} {arguments:?}");
+        };
+        let (done, refused) =
+            (libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+        let ignored = libc::SECCOMP_RET_ERRNO;
+        check(libc::SYS_getpid, [0; 3], done);
+        check(libc::SYS_prlimit64, [0, 7, 0], done);
+        check(libc::SYS_prlimit64, [1, 7, 0], refused);
+        check(libc::SYS_setpriority, [0, 0, 19], done);
+        check(libc::SYS_setpriority, [2, 0, 19], refused);
+        check(libc::SYS_socket, [16, 3, 0], done);
+        check(libc::SYS_socket, [16, 3, 15], refused);
+        check(libc::SYS_socket, [2, 1, 6], done);
+        check(libc::SYS_kill, [0, 9, 0], done);
+        check(libc::SYS_kill, [21, 9, 0], done);
+        check(libc::SYS_kill, [21_u32.wrapping_neg(), 9, 0], done);
+        for process in [1, 20, 1_u32.wrapping_neg(), 20_u32.wrapping_neg()] {
+            check(libc::SYS_kill, [process, 9, 0], refused);
+        }
+        check(libc::SYS_tkill, [50, 9, 0], refused);
+        check(libc::SYS_tgkill, [21, 22, 9], done);
+        check(libc::SYS_setsockopt, [5, 1, 2], ignored);
+        check(libc::SYS_setsockopt, [5, 6, 2], done);
+    }
+}
