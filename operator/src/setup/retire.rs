@@ -4,7 +4,7 @@
 //! every runner ends before; and the operator ends first of all, because it would make them anew.
 //!
 //! ```text
-//! operator to 0 ─► its Pods gone ─► finalizers off ─► Deployments, Jobs, accounts deleted ─► Pods gone
+//! operator to 0 ─► its Pods gone ─► its Lease, finalizers off ─► Deployments, Jobs, accounts ─► Pods gone
 //! ```
 //!
 //! Plugins, volumes and Secrets stay.
@@ -14,6 +14,7 @@ use std::time::Duration;
 use famulus_crds::plugin::Plugin;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -41,6 +42,8 @@ pub enum Error {
     Environment(#[from] Missing),
     #[error("the Deployment {name} cannot be scaled to nothing")]
     StopOperator { name: String, source: kube::Error },
+    #[error("the Lease {name} cannot be deleted")]
+    DeleteLease { name: String, source: kube::Error },
     #[error("{kind} cannot be listed in the namespace {namespace}")]
     List { kind: String, namespace: String, source: kube::Error },
     #[error("the finalizers of Plugin {name} cannot be removed")]
@@ -73,8 +76,10 @@ pub async fn run(
     let made =
         format!("app.kubernetes.io/managed-by=famulus-operator,famulus.dev/release={release}");
 
-    stop_operator(&client, &system, format!("{release}-operator")).await?;
+    let operator = format!("{release}-operator");
+    stop_operator(&client, &system, &operator).await?;
     gone(&client, &system, &operators, OPERATOR_ENDS).await?;
+    delete_lease(&client, &system, operator).await?;
     release_plugins(&client, &sandbox).await?;
     delete_all::<Deployment>(&client, &sandbox, &made).await?;
     delete_all::<Job>(&client, &sandbox, &made).await?;
@@ -84,13 +89,23 @@ pub async fn run(
     Ok(())
 }
 
-async fn stop_operator(client: &Client, namespace: &str, name: String) -> Result<(), Error> {
+async fn stop_operator(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
     let nothing = Patch::Merge(json!({"spec": {"replicas": 0}}));
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    match deployments.patch_scale(&name, &PatchParams::default(), &nothing).await {
+    match deployments.patch_scale(name, &PatchParams::default(), &nothing).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::StopOperator { name, source }),
+        Err(source) => Err(Error::StopOperator { name: name.to_owned(), source }),
+    }
+}
+
+/// The operator made it, so nobody else takes it away.
+async fn delete_lease(client: &Client, namespace: &str, name: String) -> Result<(), Error> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    match leases.delete(&name, &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        Err(source) => Err(Error::DeleteLease { name, source }),
     }
 }
 
