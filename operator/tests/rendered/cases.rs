@@ -50,30 +50,43 @@ pub(crate) fn all() -> Result<Vec<(String, String)>, Failed> {
 }
 
 fn case(spec: &Value, serving: Option<&str>, settings: &[(&str, &str)]) -> Result<String, Failed> {
-    let pods = pods(settings)?;
-    let world = world(spec, serving)?;
-    let valid = validate(&world, &pods).map_err(|refusal| refusal.message)?;
-    let plan = plan(&valid, &world, &pods, &std::collections::BTreeSet::new());
-    let root_key = b"a-root-key-of-thirty-two-bytes!!";
-    let from = From { valid: &valid, plan: &plan, pods: &pods, user: 34_567, root_key };
-    let Desired { identity, mounted, state, runner, build } = build(from);
+    let plugin = json!({
+        "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
+        "metadata": {
+            "name": spec["name"], "namespace": "famulus-sandbox", "uid": "uid-of-the-plugin",
+            "generation": 1,
+        },
+        "spec": spec,
+    });
     let mut text = "# Generated: cargo run -p famulus-operator --example rendered\n".to_owned();
-    let mut add = |object: Value| -> Result<(), Failed> {
+    for object in made(&plugin, serving, &pods(settings)?)? {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&object)?);
-        Ok(())
-    };
-    add(serde_json::to_value(identity)?)?;
-    add(readable(mounted)?)?;
-    if let Some(state) = state {
-        add(serde_json::to_value(state)?)?;
-    }
-    add(serde_json::to_value(runner)?)?;
-    if let Some((order, job)) = build {
-        add(readable(order)?)?;
-        add(serde_json::to_value(job)?)?;
     }
     Ok(text)
+}
+
+/// Everything that is written for a Plugin, of which a revision serves or none.
+pub(crate) fn made(
+    plugin: &Value,
+    serving: Option<&str>,
+    pods: &Pods,
+) -> Result<Vec<Value>, Failed> {
+    let world = world(plugin, serving)?;
+    let valid = validate(&world, pods).map_err(|refusal| refusal.message)?;
+    let plan = plan(&valid, &world, pods, &std::collections::BTreeSet::new());
+    let root_key = b"a-root-key-of-thirty-two-bytes!!";
+    let from = From { valid: &valid, plan: &plan, pods, user: 34_567, root_key };
+    let Desired { identity, mounted, state, runner, build } = build(from);
+    let mut objects = vec![serde_json::to_value(identity)?, readable(mounted)?];
+    if let Some(state) = state {
+        objects.push(serde_json::to_value(state)?);
+    }
+    objects.push(serde_json::to_value(runner)?);
+    if let Some((order, job)) = build {
+        objects.extend([readable(order)?, serde_json::to_value(job)?]);
+    }
+    Ok(objects)
 }
 
 /// With its files as text.
@@ -86,7 +99,8 @@ fn readable(secret: Secret) -> Result<Value, Failed> {
     Ok(object)
 }
 
-fn pods(settings: &[(&str, &str)]) -> Result<Pods, Failed> {
+/// What the operator is told.
+pub(crate) fn pods(settings: &[(&str, &str)]) -> Result<Pods, Failed> {
     let plain = [
         ("CALLBACK_HOST", "10.96.3.4"),
         ("RELEASE", "famulus"),
@@ -104,16 +118,9 @@ fn pods(settings: &[(&str, &str)]) -> Result<Pods, Failed> {
     Ok(Settings::read(variables)?.pods)
 }
 
-fn world(spec: &Value, serving: Option<&str>) -> Result<World, Failed> {
-    let name = spec["name"].clone();
-    let plugin: Plugin = serde_json::from_value(json!({
-        "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {
-            "name": name, "namespace": "famulus-sandbox", "uid": "uid-of-the-plugin",
-            "generation": 1,
-        },
-        "spec": spec,
-    }))?;
+fn world(plugin: &Value, serving: Option<&str>) -> Result<World, Failed> {
+    let spec = &plugin["spec"];
+    let plugin: Plugin = serde_json::from_value(plugin.clone())?;
     let claim: PersistentVolumeClaim = serde_json::from_value(json!({
         "metadata": {"name": "weather-state", "uid": "uid-of-the-claim"},
         "spec": {"storageClassName": "standard", "volumeName": "a-volume"},

@@ -1,6 +1,11 @@
 //! What the operator makes, compared with the committed snapshots, and with what must always hold.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+
 mod cases;
+mod checker;
+mod generated;
+mod generator;
 
 use std::fs;
 use std::path::Path;
