@@ -36,7 +36,8 @@ pub(crate) fn violations(object: &Value, bounds: &Bounds<'_>) -> Vec<String> {
         }
         "Secret" => must(object["type"] == "Opaque", "is a Secret of another type"),
         "PersistentVolumeClaim" => {
-            let is_bound = object["status"]["phase"] == "Bound";
+            // Whoever binds it says so.
+            let is_bound = !metadata["annotations"]["pv.kubernetes.io/bind-completed"].is_null();
             must(is_bound || object["spec"]["volumeName"].is_null(), "names a volume");
             must(object["spec"]["dataSource"].is_null(), "is a copy");
         }
