@@ -35,12 +35,13 @@ struct Home {
     /// Further words of `helm install`.
     values: &'static [&'static str],
     targets: &'static [Target],
-    /// Whether the chart's own tests are run too.
-    chart_tests: bool,
 }
 
 /// What runs on any cluster.
 const ANYWHERE: Target = Target { name: "cluster", threads: "4" };
+
+/// Nothing is installed afterwards, so the chart's own tests come before it.
+const UNINSTALL: Target = Target { name: "uninstall", threads: "1" };
 
 const HOMES: [Home; 2] = [
     Home {
@@ -53,8 +54,9 @@ const HOMES: [Home; 2] = [
             Target { name: "network", threads: "1" },
             // It reads what the others had app and operator do.
             Target { name: "rights", threads: "1" },
+            Target { name: "chaos", threads: "1" },
+            UNINSTALL,
         ],
-        chart_tests: true,
     },
     // Nothing enforces policies there, and nothing makes volumes.
     Home {
@@ -62,7 +64,6 @@ const HOMES: [Home; 2] = [
         variant: Variant::PLAIN,
         values: &["--set", "postgres.persistence.enabled=false"],
         targets: &[Target { name: "open", threads: "1" }],
-        chart_tests: false,
     },
 ];
 
@@ -148,14 +149,14 @@ async fn on_the_node(
 ) -> Result<()> {
     release::install(shell, place, archives, home.values).await?;
     for target in wanted.targets_of(home) {
+        if target.name == UNINSTALL.name && wanted.is_all() {
+            release::test(shell, place).await?;
+        }
         let begun = Instant::now();
         let tests = tests(target, wanted.filter.as_deref());
         let tests = release::looked_at(shell, place, &tests).await?;
         shell.run(tests).await?;
         println!("tests/cluster, {}: {} s", target.name, begun.elapsed().as_secs());
-    }
-    if home.chart_tests && wanted.is_all() {
-        release::test(shell, place).await?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ async fn the_app_is_killed() {
     let release = release().await;
     let mut load = Load::begin(&release, "app", CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     kill_container(&name(), &part("app")).await;
     load.goes_on().await;
     load.end(&release, Allowed::Done).await;
@@ -30,7 +30,7 @@ async fn the_operator_is_killed() {
     let release = release().await;
     let mut load = Load::begin(&release, "operator", CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     kill_container(&name(), &part("operator")).await;
     load.goes_on().await;
     load.end(&release, Allowed::Done).await;
@@ -41,7 +41,7 @@ async fn postgres_is_killed() {
     let release = release().await;
     let mut load = Load::begin(&release, "postgres", CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     kill_container(&name(), &part("postgres")).await;
     load.goes_on().await;
     load.end(&release, Allowed::Done).await;
@@ -52,7 +52,7 @@ async fn a_runner_is_killed() {
     let release = release().await;
     let mut load = Load::begin(&release, "runner", CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     let selector = format!("famulus.dev/plugin={PLUGIN},famulus.dev/part=runner");
     kill_container(&release.sandbox, &selector).await;
     load.goes_on().await;
@@ -79,7 +79,7 @@ async fn parts_are_killed(parts: &[&str]) {
     let release = release().await;
     let mut load = Load::begin(&release, parts[0], CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     let before = containers(&release).await;
     for part in parts {
         kill_part(part);
@@ -96,7 +96,7 @@ async fn the_node_is_switched_off_and_on() {
     let release = release().await;
     let mut load = Load::begin(&release, "node", CALL).await;
     load.goes_on().await;
-    load.later(8).await;
+    load.later(5).await;
     restart(&[]);
     load.goes_on().await;
     load.end(&release, Allowed::Unknown).await;

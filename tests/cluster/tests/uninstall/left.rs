@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use famulus_cluster_tests::kubectl::kubectl;
+use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
 use famulus_cluster_tests::release::name;
 
 /// What every namespace has without anybody's doing.
@@ -19,7 +19,19 @@ pub(crate) struct Left {
 }
 
 impl Left {
+    /// What there is once the last Pod has ended.
     pub(crate) async fn find() -> Self {
+        until("the last Pod has ended", LONG, async || {
+            let left = Self::now().await;
+            match left.kinds.get("Pod").or_else(|| left.kinds.get("CiliumEndpoint")) {
+                Some(pods) => Err(format!("{pods:?}")),
+                None => Ok(left),
+            }
+        })
+        .await
+    }
+
+    async fn now() -> Self {
         let mut left = Self { kinds: BTreeMap::new(), finalizers: Vec::new() };
         for namespaced in ["true", "false"] {
             let scope = format!("--namespaced={namespaced}");
@@ -60,6 +72,8 @@ impl Left {
         let count = |kind: &str| self.kinds.get(kind).map_or(0, Vec::len);
         let kinds: Vec<&str> = self.kinds.keys().map(String::as_str).collect();
         let expected = [
+            // Of the definition.
+            "APIService",
             "CustomResourceDefinition",
             "Namespace",
             "PersistentVolume",
