@@ -22,9 +22,7 @@ use crate::volume::Volume;
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// Between two looks at the network once it was found closed, and before. A call has an open one for
-/// so long at most; a look is a request to the app and six packets that nobody answers.
-const PROBE: Duration = Duration::from_secs(20);
+/// Between two looks at a network that was not found closed yet.
 const PROBE_SOON: Duration = Duration::from_secs(2);
 
 /// A runner in a cluster, apart from its calls.
@@ -186,7 +184,7 @@ pub async fn watch_network(plugin: Plugin, cluster: Cluster, shutdown: Cancellat
         }
         let closed = standing.now().network == Some(Network::Closed);
         tokio::select! {
-            () = sleep(if closed { PROBE } else { PROBE_SOON }) => {}
+            () = sleep(if closed { cluster.probe.pause } else { PROBE_SOON }) => {}
             () = shutdown.cancelled() => return,
         }
     }

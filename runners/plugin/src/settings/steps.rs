@@ -25,6 +25,9 @@ pub struct Targets {
     pub denied: Vec<SocketAddr>,
     /// How long the policies of a new Pod may take to come into force.
     pub settling: Duration,
+    /// Between two looks at a network that was found closed. A call has an open one for so long at
+    /// most; a look is a request to the app and six packets that nobody answers.
+    pub pause: Duration,
 }
 
 impl Targets {
@@ -33,6 +36,7 @@ impl Targets {
             control: given.read("PROBE_CONTROL", "an address with a port")?,
             denied: given.list("PROBE_DENIED", ',', "addresses with ports, with `,` between")?,
             settling: given.seconds("PROBE_SECONDS", 20.0)?,
+            pause: given.seconds("PROBE_AGAIN_SECONDS", 20.0)?,
         })
     }
 }

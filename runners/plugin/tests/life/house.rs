@@ -99,6 +99,11 @@ impl House {
         address.to_string()
     }
 
+    /// An address at which nobody listens.
+    pub(crate) async fn nobody() -> String {
+        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+    }
+
     /// As [`Self::order`], with hosts that may be private.
     pub(crate) fn order_of(&self, plugin: &str, source: Value, hosts: &[String]) {
         self.order(plugin, source);

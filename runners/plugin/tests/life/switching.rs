@@ -193,3 +193,23 @@ async fn nothing_of_a_plugin_runs_in_a_network_that_is_not_closed() {
         serde_json::from_str(&house.read("report")).unwrap();
     assert_eq!(report.network, famulus_protocol::revision::Network::Open);
 }
+
+#[tokio::test]
+async fn a_network_that_opens_later_ends_the_runner() {
+    let house = House::new().await;
+    let revision = make(&house, &version("1")).await;
+    house.mount(1, Some(&revision), &json!({}), BEARER);
+    // Nobody is there yet.
+    let address = House::nobody().await;
+    let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_AGAIN_SECONDS", "0.2")]);
+    ready(&runner).await;
+    serves(&runner, &revision).await;
+    assert_eq!(json_of(&runner.run("c1", "count", json!({})).await)["count"], 1);
+
+    let _somebody = tokio::net::TcpListener::bind(&address).await.unwrap();
+    until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
+    let report: famulus_protocol::revision::Probed =
+        serde_json::from_str(&house.read("report")).unwrap();
+    assert_eq!(report.network, famulus_protocol::revision::Network::Open);
+    assert!(report.detail.contains(&address), "{}", report.detail);
+}
