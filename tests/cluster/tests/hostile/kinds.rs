@@ -1,0 +1,101 @@
+//! The three kinds of Pods, side by side on one installation.
+
+use serde_json::{Value, json};
+
+use famulus_cluster_tests::kubectl::{self, LONG, objects, until};
+use famulus_cluster_tests::release::Release;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// runc, whose user ids are those of the node.
+    Host,
+    /// runc in a user namespace, as the installation prefers it.
+    User,
+    /// A kernel of its own.
+    Gvisor,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Host, Self::User, Self::Gvisor];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::User => "user",
+            Self::Gvisor => "gvisor",
+        }
+    }
+
+    /// The class `host-users` is runc, too. The test's values list it among those without a user
+    /// namespace, so that both are there at once.
+    fn class(self) -> Option<&'static str> {
+        match self {
+            Self::Host => Some("host-users"),
+            Self::User => None,
+            Self::Gvisor => Some("gvisor"),
+        }
+    }
+}
+
+/// Tells the cluster of the class that is not its own.
+pub(crate) async fn classes() {
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+        "metadata": {"name": "host-users"}, "handler": "runc",
+    });
+    kubectl::apply("default", &class.to_string()).await.unwrap();
+}
+
+/// A plugin out of files, of a kind. Further fields of its spec go before these.
+pub(crate) fn plugin(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Value) -> String {
+    let manifest = json!({"name": name, "description": "Wants more than its own."}).to_string();
+    let mut all = vec![json!({"path": "manifest.json", "content": manifest})];
+    all.extend(files.iter().map(|(path, content)| json!({"path": path, "content": content})));
+    let mut whole = json!({
+        "name": name, "source": {"inline": {"files": all}}, "permissions": {"tools": ["*"]},
+        "runner": {"idleSeconds": 3600},
+    });
+    if let Some(class) = kind.class() {
+        whole["runner"]["runtimeClassName"] = json!(class);
+    }
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        whole[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "famulus.dev/v1alpha1", "kind": "Plugin", "metadata": {"name": name},
+        "spec": whole,
+    })
+    .to_string()
+}
+
+/// The manifest of a tool that takes texts.
+pub(crate) fn tool(name: &str, entrypoint: &str, texts: &[&str]) -> String {
+    let parameter = json!({"type": "string", "description": "A text."});
+    let parameters: serde_json::Map<String, Value> =
+        texts.iter().map(|text| ((*text).to_owned(), parameter.clone())).collect();
+    json!({"name": name, "description": "Tries.", "entrypoint": entrypoint,
+        "parameters": parameters})
+    .to_string()
+}
+
+/// What one run of a tool came to: its output, its files, its notes.
+pub(crate) async fn run(release: &Release, plugin: &str, tool: &str, parameters: &Value) -> Value {
+    let lines = release.run(plugin, tool, parameters).await;
+    let mut events = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let result = events.rfind(|event| event["event"] == "result");
+    let result = result.unwrap_or_else(|| panic!("{plugin} {tool}: {lines}"));
+    result["result"]["runs"][0].clone()
+}
+
+/// The running Pod of a plugin.
+pub(crate) async fn pod(release: &Release, plugin: &str) -> Value {
+    let selector = format!("famulus.dev/plugin={plugin},famulus.dev/part=runner");
+    until(&format!("{plugin} has a Pod"), LONG, async || {
+        let pods = objects(&release.sandbox, "pods", &selector).await;
+        let lives = |pod: &&Value| {
+            pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["podIP"].is_string()
+        };
+        pods.iter().find(lives).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
+    })
+    .await
+}
