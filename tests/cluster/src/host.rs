@@ -41,8 +41,7 @@ pub fn kill_part(name: &str) {
     kill(pid.unwrap_or_else(|| panic!("{name} does not run")));
 }
 
-/// Starts parts of the node again; without one, the node is switched off and on. This thread then
-/// is in its network, which is another one.
+/// Starts parts of the node again; without one, the node is switched off and on.
 pub fn restart(parts: &[&str]) {
     let xtask = std::env::var("FAMULUS_TEST_XTASK").unwrap_or_else(|_| {
         panic!("FAMULUS_TEST_XTASK is not set: run these tests by `cargo xtask cluster suite`")
@@ -50,7 +49,12 @@ pub fn restart(parts: &[&str]) {
     let folder = node();
     let name = folder.file_name().unwrap().to_str().unwrap();
     run(&xtask, &[&["cluster", "restart", "--name", name], parts].concat(), &folder);
-    let network = File::open(folder.join("net")).unwrap();
+    enter();
+}
+
+/// Brings this thread into the network of the node, which is another one since it was switched on.
+pub fn enter() {
+    let network = File::open(node().join("net")).unwrap();
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
 }
 
