@@ -51,6 +51,7 @@ const HOMES: [Home; 2] = [
         targets: &[
             ANYWHERE,
             Target { name: "node", threads: "4" },
+            Target { name: "hostile", threads: "1" },
             Target { name: "network", threads: "1" },
             // It reads what the others had app and operator do.
             Target { name: "rights", threads: "1" },

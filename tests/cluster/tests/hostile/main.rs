@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "figures are for people")]
 
+mod denial;
 mod escape;
 mod git;
 mod kinds;

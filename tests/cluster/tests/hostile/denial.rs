@@ -1,0 +1,112 @@
+//! Taking all there is: each attempt ends with an error that names what was taken, gives back what
+//! it took, and leaves plugin, neighbour and app usable.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use famulus_cluster_tests::kubectl::until;
+use famulus_cluster_tests::release::Release;
+
+use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+
+/// What is taken, and words of what the caller reads of it.
+const ATTACKS: [(&str, &str); 8] = [
+    ("forks", "more than 128, and was ended"),
+    ("memory", "close to its memory limit and the tool was ended"),
+    ("scratch", "No space left on device"),
+    ("flood", "the output was cut: "),
+    ("daemons", "processes that the tool left running were ended"),
+    ("descriptors", "Too many open files"),
+    ("threads", "can't start new thread"),
+    ("deaf", "was not done after 30 s"),
+];
+
+/// What grows fastest may reach the container's memory before the runner has looked, on a busy
+/// machine and in gVisor, whose own memory counts, too: then the node ends all of it, the caller is
+/// told so, and the next call finds it anew.
+const WHOLE: &str = "the runner ended while the call ran";
+
+/// From the end of a call until its Pod uses what it used before.
+const BACK: Duration = Duration::from_secs(5);
+
+/// Processes and bytes beyond what it had. gVisor keeps a pool of threads, and the pages of its one
+/// file of memory are counted once in each of its processes.
+fn allowed(kind: Kind) -> (usize, u64) {
+    match kind {
+        Kind::Host | Kind::User => (0, 16 << 20),
+        Kind::Gvisor => (16, 256 << 20),
+    }
+}
+
+fn attacker(name: &str, kind: Kind) -> String {
+    let files = [
+        ("attack/manifest.json", &*tool("attack", "run.py", &["what"])),
+        ("attack/run.py", include_str!("denial/run.py")),
+    ];
+    plugin(name, kind, &files, &json!({}))
+}
+
+#[tokio::test]
+async fn who_takes_all_there_is_gets_an_error_that_names_it_and_gives_it_back() {
+    classes().await;
+    let release = Release::open().await;
+    tokio::join!(
+        all_of(&release, Kind::Host),
+        all_of(&release, Kind::User),
+        all_of(&release, Kind::Gvisor)
+    );
+}
+
+async fn all_of(release: &Release, kind: Kind) {
+    let name = format!("denial-{}", kind.name());
+    release.apply(&attacker(&name, kind)).await;
+    release.condition(&name, "Ready=True").await;
+    is_usable(release, &name).await;
+    let pod = pod(release, &name).await;
+    let (before, more) = (used(&pod), allowed(kind));
+    for (what, words) in ATTACKS {
+        let begun = Instant::now();
+        let said = run(release, &name, "attack", &json!({"what": what})).await;
+        let took = begun.elapsed();
+        let text = said.to_string();
+        let whole = ["forks", "memory"].contains(&what) && text.contains(WHOLE);
+        assert!(text.contains(words) || whole, "{name}, {what}: {}", short(&said));
+        until(&format!("{name} has given back {what}"), BACK, async || {
+            let now = used(&pod);
+            let is_back = now.0 <= before.0 + more.0 && now.1 <= before.1 + more.1;
+            if is_back { Ok(()) } else { Err(format!("{now:?}, and {before:?} before")) }
+        })
+        .await;
+        println!("{name}, {what}: ended after {took:?}, {:?} of {before:?}", used(&pod));
+        is_usable(release, &name).await;
+    }
+    release.delete(&[&name]).await;
+}
+
+/// A call works, and finds nobody of an earlier one.
+async fn is_usable(release: &Release, name: &str) {
+    let said = run(release, name, "attack", &json!({"what": "others"})).await;
+    assert_eq!(said["output"]["text"], "[]", "{name}: {said}");
+}
+
+/// Processes of a Pod and the memory that they hold, as the node sees it.
+fn used(pod: &Value) -> (usize, u64) {
+    let mark = format!("pod{}", pod["metadata"]["uid"].as_str().unwrap());
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let inside = names.filter(|path| {
+        fs::read_to_string(path.join("cgroup")).is_ok_and(|groups| groups.contains(&mark))
+    });
+    let pages = inside.map(|path| {
+        let sizes = fs::read_to_string(path.join("statm")).unwrap_or_default();
+        sizes.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0)
+    });
+    pages.fold((0, 0), |(count, bytes), pages| (count + 1, bytes + pages * 4096))
+}
+
+/// The beginning of it: an answer may be a MiB.
+fn short(said: &Value) -> String {
+    said.to_string().chars().take(2000).collect()
+}
