@@ -116,7 +116,11 @@ impl Cluster {
         context.note_users();
     }
 
-    fn fill<K: Serialize + DeserializeOwned + ResourceExt>(&self, resource: &str, cache: &Cache<K>) {
+    fn fill<K: Serialize + DeserializeOwned + ResourceExt>(
+        &self,
+        resource: &str,
+        cache: &Cache<K>,
+    ) {
         cache.apply(Event::Init);
         for name in self.names(resource) {
             let object = self.get(resource, &name).expect("it is listed");
