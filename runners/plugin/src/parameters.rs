@@ -147,7 +147,8 @@ fn file(
     };
     if !is_safe(name) {
         return Err(bad(format!(
-            "is named `{}`; use a plain name without `/` and control characters",
+            "is named `{}`; use a plain name without `/`, control characters and \
+             characters that change the direction of writing",
             name.escape_debug()
         )));
     }
@@ -155,11 +156,12 @@ fn file(
     Ok(Some(InputFile { parameter: parameter.to_owned(), name: name.clone(), source }))
 }
 
-/// Whether a name stays in its folder, wherever it is used.
+/// Whether a name stays in its folder, wherever it is used, and shows what it is.
 pub(crate) fn is_safe(name: &str) -> bool {
+    let turns = |letter| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (1..=LONGEST_NAME).contains(&name.len())
         && ![".", ".."].contains(&name)
-        && !name.chars().any(|letter| letter == '/' || letter.is_control())
+        && !name.chars().any(|letter| letter == '/' || letter.is_control() || turns(letter))
 }
 
 fn check_type(
@@ -281,6 +283,7 @@ mod tests {
             assert!(is_safe(name), "{name:?}");
         }
         assert!(!is_safe(&"x".repeat(256)));
+        assert!(!is_safe("invoice\u{202e}fdp.exe"), "it would show as invoiceexe.pdf");
     }
 
     #[test]

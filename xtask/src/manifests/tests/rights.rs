@@ -40,7 +40,15 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
         ],
     ),
     ("home-bootstrap", "R", &[" secrets: create", " namespaces (assistant): patch"]),
-    ("home-retire", "R", &["apps deployments/scale (home-operator): get patch", " pods: list"]),
+    (
+        "home-retire",
+        "R",
+        &[
+            "apps deployments/scale (home-operator): get patch",
+            "coordination.k8s.io leases (home-operator): delete",
+            " pods: list",
+        ],
+    ),
     (
         "home-retire",
         "S",
