@@ -1,6 +1,7 @@
 //! helm, as an owner uses it, on the release that is tested.
 
 use std::env;
+use std::process::Stdio;
 
 use tokio::process::Command;
 
@@ -12,12 +13,17 @@ pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/famul
 /// What the tests install it with.
 pub const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/values.yaml");
 
-/// `helm WORDS --namespace …`, which must succeed. Returns what it says.
+/// `helm WORDS`, which must succeed; words that name no namespace are about that of the release.
+/// Returns what it prints.
 pub async fn helm(words: &[&str]) -> String {
     let program = env::var("FAMULUS_TEST_HELM").unwrap_or_else(|_| "helm".to_owned());
     let mut command = Command::new(program);
-    let output = command.args(words).args(["--namespace", &name()]).output().await.unwrap();
+    command.args(words);
+    if !words.contains(&"-n") {
+        command.args(["-n", &name()]);
+    }
+    let output = command.stdin(Stdio::null()).output().await.unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "helm {words:?}: {complaint}");
-    String::from_utf8(output.stdout).unwrap() + &complaint
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -148,7 +148,8 @@ async fn nobody_makes_pods_in_the_sandbox_but_the_operator_and_what_stands_behin
 async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
     let (system, sandbox, image) = places().await;
     let operator = format!("--as=system:serviceaccount:{system}:{system}-operator");
-    let made = maker("Deployment", &image);
+    let mut made = maker("Deployment", &image);
+    made["metadata"]["name"] = "posture-runs".into();
     fed(&["-n", &sandbox, "apply", "--server-side", "-f", "-", &operator], &made).await.unwrap();
     let pod = until("a Pod runs", LONG, async || {
         let pods = objects(&sandbox, "pods", "app=posture").await;
@@ -160,8 +161,8 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
     let attempts: [&[&str]; 4] = [
         &["label", "pod", &pod, "famulus.dev/callback=allowed"],
         &["debug", &pod, "--profile=restricted", "--image=localhost/famulus/any:1", "--", "true"],
-        &["label", "deployment", "posture", "famulus.dev/callback=allowed"],
-        &["set", "image", "deployment/posture", "posture=localhost/famulus/any:1"],
+        &["label", "deployment", "posture-runs", "famulus.dev/callback=allowed"],
+        &["set", "image", "deployment/posture-runs", "posture=localhost/famulus/any:1"],
     ];
     let mut outcomes = String::new();
     for attempt in attempts {
@@ -172,7 +173,7 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
             let _ = writeln!(outcomes, "{attempt:?}: {complaint:?}");
         }
     }
-    kubectl(&["-n", &sandbox, "delete", "deployment", "posture", &operator]).await;
+    kubectl(&["-n", &sandbox, "delete", "deployment", "posture-runs"]).await;
     assert_eq!(outcomes, "", "these were not refused by the lock");
 }
 

@@ -63,8 +63,7 @@ async fn calls(release: &Release) -> u64 {
 }
 
 async fn uninstall() {
-    let said = helm(&["uninstall", &name(), "--wait", "--timeout", "10m"]).await;
-    assert!(said.contains("uninstalled"), "{said}");
+    helm(&["uninstall", &name(), "--wait", "--timeout", "10m"]).await;
 }
 
 async fn install() {
