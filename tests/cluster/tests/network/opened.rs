@@ -24,8 +24,7 @@ async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut
     let reply = release.chat(&format!("run try of {PLUGIN}")).await;
     assert!(reply.contains("it ran"), "{reply}");
     release.condition(PLUGIN, "NetworkIsolated=True").await;
-    let said = doctor().await;
-    assert!(said.contains("plugin opened: Running") && said.contains("network closed"), "{said}");
+    doctor_says("plugin opened: Running", "network closed").await;
 
     // An agent that dies leaves its work in the kernel, so the policies themselves are taken away.
     let policies = objects(&release.sandbox, "networkpolicies", "").await;
@@ -54,8 +53,7 @@ async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut
         let reply = release.chat(&format!("run try of {PLUGIN}")).await;
         assert!(reply.contains("NetworkOpen") && !reply.contains("it ran"), "{reply}");
     }
-    let said = doctor().await;
-    assert!(said.contains("plugin opened: NetworkOpen") && said.contains("network open"), "{said}");
+    doctor_says("plugin opened: NetworkOpen", "network open").await;
 
     for policy in policies {
         feed(&AS_HELM, &bare(&policy)).await;
@@ -69,6 +67,15 @@ async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut
     .await;
     println!("runs again {} s after it was shut: {reply}", shut.elapsed().as_secs());
     release.delete(&[PLUGIN]).await;
+}
+
+/// Waits until `famulus doctor` says both of the plugin.
+async fn doctor_says(one: &str, other: &str) {
+    until("the doctor says so", LONG, async || {
+        let said = doctor().await;
+        if said.contains(one) && said.contains(other) { Ok(()) } else { Err(said) }
+    })
+    .await;
 }
 
 /// What `famulus doctor` says of the plugin in the Pod of the app. It ends with a failure where something is wrong.
