@@ -1,7 +1,7 @@
 //! Who of several operators works: the one that holds the Lease.
 //!
 //! The holder renews it every 2 s. Whoever sees it unchanged for 9 s, by a clock of its own, takes
-//! it; a holder that could not renew it for 6 s ends its process before that. At an orderly end it
+//! it; a holder that could not renew it for 6 s, counted from its last request that was granted, ends its process before that. At an orderly end it
 //! is given back, and taken at the next look.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::clock;
 
@@ -26,7 +26,7 @@ const RENEWED: Duration = Duration::from_secs(2);
 /// Between two looks of who waits for it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// For one request. A holder whose renewals get no answer has sent two, and ends after 8 s.
+/// For one request.
 const REQUEST: Duration = Duration::from_secs(2);
 
 /// The lease could not be renewed in time, or is another's.
@@ -57,15 +57,19 @@ impl Candidate {
         let mut seen = Seen { version: None, since: Instant::now() };
         let mut waits = false;
         loop {
-            match self.attempt(&mut seen).await {
-                Ok(true) => return,
-                Ok(false) if !waits => {
+            // One that was taken so late that nobody knows is its own at the next look.
+            match timeout(REQUEST, self.attempt(&mut seen)).await {
+                Ok(Ok(true)) => return,
+                Ok(Ok(false)) if !waits => {
                     tracing::info!(lease = self.name, "another operator works; this one waits");
                     waits = true;
                 }
-                Ok(false) => {}
-                Err(error) => {
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "the lease cannot be taken yet");
+                }
+                Err(_elapsed) => {
+                    tracing::warn!(lease = self.name, "no answer to taking the lease");
                 }
             }
             sleep(LOOK).await;
@@ -74,11 +78,17 @@ impl Candidate {
 
     /// Holds it until it is lost. May be dropped at any time.
     pub async fn hold(&self) -> Lost {
+        // Others count from the write, which is no earlier than the request.
         let mut renewed = Instant::now();
         loop {
-            sleep(RENEWED).await;
-            match timeout(REQUEST, self.renew()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
+            let ends = renewed + GIVES_UP;
+            sleep_until(ends.min(Instant::now() + RENEWED)).await;
+            let sent = Instant::now();
+            if sent >= ends {
+                return Lost(self.name.clone());
+            }
+            match timeout_at(ends.min(sent + REQUEST), self.renew()).await {
+                Ok(Ok(true)) => renewed = sent,
                 Ok(Ok(false)) => return Lost(self.name.clone()),
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "the lease could not be renewed");
@@ -86,9 +96,6 @@ impl Candidate {
                 Err(_elapsed) => {
                     tracing::warn!(lease = self.name, "no answer to the renewal of the lease");
                 }
-            }
-            if renewed.elapsed() >= GIVES_UP {
-                return Lost(self.name.clone());
             }
         }
     }
