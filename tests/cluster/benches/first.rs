@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use famulus_cluster_tests::helm::{CHART, VALUES, helm};
 use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, tried, until};
-use famulus_cluster_tests::release::{Release, name};
+use famulus_cluster_tests::release::{Release, condition, name};
 
 const RUNS: usize = 5;
 
@@ -71,11 +71,8 @@ async fn is_ready(part: &str) {
     let selector = format!("app.kubernetes.io/component={part}");
     until(&format!("{part} is ready"), LONG, async || {
         let pods = objects(&name(), "pods", &selector).await;
-        let ready = pods.iter().any(|pod| {
-            let conditions = pod["status"]["conditions"].as_array();
-            let mut conditions = conditions.into_iter().flatten();
-            conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
-        });
+        let is_ready = |pod| condition(pod, "Ready").is_some_and(|one| one["status"] == "True");
+        let ready = pods.iter().any(is_ready);
         if ready { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;

@@ -52,19 +52,24 @@ pub async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> 
     list["items"].as_array().unwrap().clone()
 }
 
-/// `kubectl apply -f -`; the complaint if it is refused.
-pub async fn apply(namespace: &str, manifest: &str) -> Result<String, String> {
-    let mut command = command(&["-n", namespace, "apply", "-f", "-"]);
+/// `kubectl ARGS -f -` with this on its standard input: what it says, or its complaint.
+pub async fn fed(args: &[&str], text: &str) -> Result<String, String> {
+    let mut command = command(&[args, &["-f", "-"]].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(manifest.as_bytes()).await.unwrap();
+    stdin.write_all(text.as_bytes()).await.unwrap();
     drop(stdin);
     let output = child.wait_with_output().await.unwrap();
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// `kubectl apply`; the complaint if it is refused.
+pub async fn apply(namespace: &str, manifest: &str) -> Result<String, String> {
+    fed(&["-n", namespace, "apply"], manifest).await
 }
 
 /// Waits until `look` finds something, and fails with what it saw last.

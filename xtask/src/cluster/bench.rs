@@ -61,10 +61,7 @@ async fn on_an_api_server(shell: &mut Shell, place: &Place, count: u32) -> Resul
     up::run(shell, place, Variant::API_SERVER).await?;
     let count = count.to_string();
     let measuring = cargo(build.iter().chain(&["--", &count]));
-    let args: Vec<String> =
-        measuring.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let mut inside = enter::inside(place, measuring.get_program().as_ref(), &args)?;
-    inside.current_dir(root());
+    let mut inside = enter::as_inside(place, &measuring)?;
     inside.env("FAMULUS_BENCH_OPERATOR", root().join("target/release/famulus-operator"));
     inside.env("FAMULUS_BENCH_AUDIT", place.at("audit.log"));
     shell.run(inside).await

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::shell::Shell;
+use crate::workspace::root;
 
 use super::dns;
 use super::namespace::Namespaces;
@@ -55,4 +56,13 @@ pub(super) fn inside(place: &Place, program: &Path, args: &[String]) -> Result<C
         command.env(format!("HELM_{kind}_HOME"), place.at("helm").join(kind.to_lowercase()));
     }
     Ok(command)
+}
+
+/// The same program with the same words in the cluster's network, in the folder of the workspace.
+pub(super) fn as_inside(place: &Place, program: &Command) -> Result<Command> {
+    let args: Vec<String> =
+        program.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let mut inside = inside(place, program.get_program().as_ref(), &args)?;
+    inside.current_dir(root());
+    Ok(inside)
 }

@@ -53,10 +53,7 @@ pub(super) async fn looked_at(
     program: &Command,
 ) -> Result<Command> {
     let helm = super::helm(shell).await?;
-    let args: Vec<String> =
-        program.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let mut inside = enter::inside(place, program.get_program().as_ref(), &args)?;
-    inside.current_dir(root());
+    let mut inside = enter::as_inside(place, program)?;
     inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
     inside.env("FAMULUS_TEST_HELM", helm);
     inside.env("FAMULUS_TEST_NODE", &place.folder);

@@ -99,17 +99,16 @@ pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
+    let known = || HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
     if let Some(target) = &wanted.target {
-        let mut known = HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
         ensure!(
-            known.clone().any(|name| name == target),
+            known().any(|name| name == target),
             "there are no tests `{target}` in tests/cluster; there are: {}",
-            known.by_ref().collect::<Vec<_>>().join(", ")
+            known().collect::<Vec<_>>().join(", ")
         );
     }
     if std::env::var_os("KUBECONFIG").is_some() {
-        let others = HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
-        let others: Vec<_> = others.filter(|name| *name != ANYWHERE.name).collect();
+        let others: Vec<_> = known().filter(|name| *name != ANYWHERE.name).collect();
         println!(
             "KUBECONFIG is set: tests that need a node of ours are left out ({})",
             others.join(", ")

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
 
-use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, objects, tried, until};
+use famulus_cluster_tests::kubectl::{LONG, fed, kubectl, object, objects, tried, until};
 use famulus_cluster_tests::release;
 
 /// A Pod that Pod Security lets pass, so that only the lock can refuse it.
@@ -92,27 +90,16 @@ async fn places() -> (String, String, String) {
 
 /// What comes of applying this as the owner, without keeping it.
 async fn would_apply(namespace: &str, object: &Value) -> Result<(), String> {
-    fed(&["-n", namespace, "apply", "--server-side", "--dry-run=server", "-f", "-"], object).await
+    let args = ["-n", namespace, "apply", "--server-side", "--dry-run=server"];
+    fed(&args, &object.to_string()).await.map(drop)
 }
 
 /// What comes of creating this in somebody's name, without keeping it. Applying would take the right
 /// to patch, which controllers lack.
 async fn would_create(namespace: &str, user: &str, object: &Value) -> Result<(), String> {
     let user = format!("--as={user}");
-    fed(&["-n", namespace, "create", "--dry-run=server", "-f", "-", &user], object).await
-}
-
-/// Gives an object to kubectl; the complaint if it is refused.
-async fn fed(args: &[&str], object: &Value) -> Result<(), String> {
-    let mut command = kubectl::command(args);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(object.to_string().as_bytes()).await.unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().await.unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(()) } else { Err(complaint) }
+    let args = ["-n", namespace, "create", "--dry-run=server", &user];
+    fed(&args, &object.to_string()).await.map(drop)
 }
 
 #[tokio::test]
@@ -150,7 +137,8 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
     let operator = format!("--as=system:serviceaccount:{system}:{system}-operator");
     let mut made = maker("Deployment", &image);
     made["metadata"]["name"] = "posture-runs".into();
-    fed(&["-n", &sandbox, "apply", "--server-side", "-f", "-", &operator], &made).await.unwrap();
+    let args = ["-n", &sandbox, "apply", "--server-side", &operator];
+    fed(&args, &made.to_string()).await.unwrap();
     let pod = until("a Pod runs", LONG, async || {
         let pods = objects(&sandbox, "pods", "app=posture").await;
         let running = pods.iter().find(|pod| pod["status"]["phase"] == "Running");

@@ -1,13 +1,10 @@
 //! Everything that the project has people apply, against the schemas of the API server that runs: a
 //! field that it does not know is an error there, and so is a value of another type.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
 
 use famulus_cluster_tests::helm::helm;
-use famulus_cluster_tests::kubectl::{self, kubectl};
+use famulus_cluster_tests::kubectl::{fed, kubectl};
 
 /// Where the objects would be: nothing is there with which they could be at odds.
 const NAMESPACE: &str = "strict";
@@ -77,16 +74,7 @@ fn values() -> [(&'static str, Value); 4] {
 async fn tried(manifests: &str) -> Result<String, String> {
     let args =
         ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict"];
-    let mut command = kubectl::command(&[&args[..], &["-f", "-"]].concat());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(manifests.as_bytes()).await.unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(said) } else { Err(complaint) }
+    fed(&args, manifests).await
 }
 
 /// All of these manifests are taken; how many objects they are.

@@ -19,8 +19,8 @@ const AWAY: Duration = Duration::from_millis(700);
 const SOON: Duration = Duration::from_secs(30);
 
 /// So that the next upgrade finds its own.
-pub(crate) const AS_HELM: [&str; 6] =
-    ["apply", "--server-side", "--field-manager=helm", "--force-conflicts", "-f", "-"];
+pub(crate) const AS_HELM: [&str; 4] =
+    ["apply", "--server-side", "--field-manager=helm", "--force-conflicts"];
 
 /// Another build host, another public address of the cluster, and somebody who reads metrics.
 const OTHERS: [&str; 3] = [

@@ -1,10 +1,9 @@
 //! Pods that try to reach others when they are asked to.
 
 use std::net::IpAddr;
-use std::process::Stdio;
 use std::time::Duration;
 
-use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, objects, until};
+use famulus_cluster_tests::kubectl::{self, LONG, fed, kubectl, object, objects, until};
 use famulus_cluster_tests::release;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -207,7 +206,7 @@ pub(crate) fn pod(name: &str, labels: &Value, command: &[&str], image: &str) -> 
 /// Makes Pods, as the controllers make those of the operator.
 pub(crate) async fn make(namespace: &str, pods: &[Value]) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": pods});
-    let mut args = vec!["-n", namespace, "create", "-f", "-"];
+    let mut args = vec!["-n", namespace, "create"];
     if namespace.ends_with("-sandbox") {
         args.push(CONTROLLER);
     }
@@ -216,14 +215,8 @@ pub(crate) async fn make(namespace: &str, pods: &[Value]) {
 
 /// Gives an object to kubectl, which must take it.
 pub(crate) async fn feed(args: &[&str], object: &Value) {
-    let mut command = kubectl::command(args);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(object.to_string().as_bytes()).await.unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().await.unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let said = fed(args, &object.to_string()).await;
+    said.unwrap_or_else(|complaint| panic!("{args:?}: {complaint}"));
 }
 
 /// Pods that try, one for each of these namespaces and labels. Those of an earlier attempt are gone.
