@@ -20,6 +20,7 @@ mod manifests;
 mod programs;
 mod scratch;
 mod shell;
+mod space;
 mod sqlx;
 mod test;
 mod tidy;

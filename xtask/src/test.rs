@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
-use crate::{check, cluster, images, programs, sqlx, tidy};
+use crate::{check, cluster, images, programs, space, sqlx, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let Args { quick, filter } = args;
     let filter = filter.as_deref();
     let mut report = Report::new();
+    space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
     if filter.is_none() && !quick {
         check::format(shell).await?;

@@ -32,10 +32,26 @@ pub async fn tried(args: &[&str]) -> Result<String, String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What it says, where it must succeed.
+/// What it says, where it must succeed. Where the API server is away or too busy to answer, a question
+/// is asked again: that is no fault of what is tested.
 pub async fn kubectl(args: &[&str]) -> String {
-    let said = tried(args).await;
-    said.unwrap_or_else(|complaint| panic!("kubectl {args:?}: {complaint}"))
+    let deadline = Instant::now() + LONG;
+    loop {
+        let complaint = match tried(args).await {
+            Ok(said) => return said,
+            Err(complaint) => complaint,
+        };
+        let again = args.contains(&"get") && is_away(&complaint) && Instant::now() < deadline;
+        assert!(again, "kubectl {args:?}: {complaint}");
+        sleep(LOOK).await;
+    }
+}
+
+/// Whether nobody looked at the request.
+fn is_away(complaint: &str) -> bool {
+    ["Unable to connect to the server", "Error from server (Timeout)", "was refused"]
+        .iter()
+        .any(|sign| complaint.contains(sign))
 }
 
 /// An object, if it is there.

@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use crate::images;
 use crate::shell::{Shell, cargo, output_of};
+use crate::{images, space};
 
+use super::namespace::Namespaces;
 use super::place::Place;
 use super::variant::Variant;
-use super::{down, kubectl, release, up};
+use super::{down, kubectl, processes, release, up};
 
 /// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
 struct Target {
@@ -169,6 +170,10 @@ fn tests(target: &Target, filter: Option<&str>) -> Command {
 
 /// What one would look at first.
 fn say_what_is_there(place: &Place) {
+    let nodes = Namespaces::running(place).and_then(|it| processes::all_run(&it, place));
+    for complaint in [nodes.err(), space::say().err()].into_iter().flatten() {
+        eprintln!("{complaint:#}");
+    }
     for what in ["pods", "plugins", "events"] {
         let mut command = kubectl::Kubectl::of(place).command();
         command.args(["get", what, "-A", "-o", "wide"]);
