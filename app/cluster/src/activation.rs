@@ -4,6 +4,7 @@
 //! nobody there ─► let by RunnerDemand? ─ yes ─► plugins/scale = 1 ─► operator ─► Pod
 //!                       └ no: another process asked                    │
 //! wait for the Pod to be Ready, or knock at its address ◄──────────────┘
+//! up and silent ─► knock for a while: its container may be starting again
 //! ```
 
 use std::sync::Arc;
@@ -65,12 +66,28 @@ impl Cluster {
         let deadline = Instant::now() + self.patience.start;
         let mut changes = self.table.subscribe();
         let mut request = Request::default();
+        let mut silent_until = None;
         loop {
             changes.borrow_and_update();
             let known = self.callable(plugin)?;
             let starting = match self.table.pick(&known) {
                 Pick::Runner(runner) => return Ok((known, runner)),
-                Pick::Silent => return Err(unreachable(plugin, "its runner does not answer")),
+                Pick::Silent(silent) => {
+                    // Its container may be about to start again.
+                    let until =
+                        *silent_until.get_or_insert_with(|| Instant::now() + self.patience.reach);
+                    tokio::select! {
+                        biased;
+                        runner = self.knock(&silent) => {
+                            runner.answered();
+                            return Ok((known, runner));
+                        }
+                        () = sleep_until(until) => {
+                            return Err(unreachable(plugin, "its runner does not answer"));
+                        }
+                        _ = changes.changed() => continue,
+                    }
+                }
                 Pick::Nobody(starting) => starting,
             };
             if request.asked.is_none() {
@@ -135,11 +152,11 @@ impl Cluster {
     }
 
     /// The first of these that serves.
-    async fn knock(&self, starting: &[Arc<Runner>]) -> Arc<Runner> {
-        if starting.is_empty() {
+    async fn knock(&self, runners: &[Arc<Runner>]) -> Arc<Runner> {
+        if runners.is_empty() {
             return pending().await;
         }
-        let knocks = starting.iter().map(|runner| {
+        let knocks = runners.iter().map(|runner| {
             Box::pin(async move {
                 while !wire::is_alive(&self.http, runner).await {
                     sleep(KNOCK).await;

@@ -34,8 +34,8 @@ struct Rows {
 #[derive(Debug)]
 pub(crate) enum Pick {
     Runner(Arc<Runner>),
-    /// There are runners, and none of them answers.
-    Silent,
+    /// These are up, and none of them answered lately.
+    Silent(Vec<Arc<Runner>>),
     /// These are about to be there.
     Nobody(Vec<Arc<Runner>>),
 }
@@ -116,7 +116,7 @@ impl Table {
         if up.is_empty() {
             return Pick::Nobody(others.into_iter().filter(|one| one.is_starting()).collect());
         }
-        Pick::Silent
+        Pick::Silent(up)
     }
 
     pub(crate) fn list_plugins(&self, listed: Vec<Known>) {

@@ -174,7 +174,7 @@ async fn a_runner_that_does_not_answer_is_left_alone_for_a_while() {
                     again in a moment";
     assert_eq!(error.to_string(), expected);
     assert!(begun.elapsed() < Duration::from_secs(10));
-    // Once it answers, one that tries opens the way for all.
+    // Once it answers, the next call opens the way for all.
     let _runner = bench.plugin.start(address);
     let mut answered = false;
     while !answered {
@@ -183,4 +183,25 @@ async fn a_runner_that_does_not_answer_is_left_alone_for_a_while() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(bench.text("c6", "echo").await, "{}");
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_runner_that_starts_again() {
+    let patience = Patience { reach: Duration::from_millis(300), ..Patience::default() };
+    let bench = Bench::with(patience).await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let address = address();
+    bench.pod("one", address, true);
+    bench.until_seen().await;
+    for id in ["c1", "c2", "c3"] {
+        bench.run(id, "echo", json!({})).await.unwrap_err();
+    }
+    // Nobody is called for half a second now, and the runner is there again before that.
+    let call = bench.text("c4", "echo");
+    let again = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.plugin.start(address)
+    };
+    let (answer, _runner) = tokio::join!(call, again);
+    assert_eq!(answer, "{}");
 }
