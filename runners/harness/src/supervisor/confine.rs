@@ -1,13 +1,15 @@
 //! The part of the file system that is left, signals to nobody outside, no new privileges, and a
 //! filter of system calls.
 
+use std::io;
 use std::path::PathBuf;
 
 use famulus_protocol::{Isolation, Landlock};
 use landlock::{
-    ABI, Access, AccessFs, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    Scope, path_beneath_rules,
 };
+use rustix::io::Errno;
 use rustix::process::getppid;
 
 use super::Confinement;
@@ -21,37 +23,40 @@ const WANTED: ABI = ABI::V6;
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Confines this process and all that come of it, as far as the kernel can, and says how far that
-/// is. Set-user-ID programs lose their meaning in any case.
-pub(super) fn confine(confinement: &Confinement) -> Isolation {
+/// What could not be had of that without which no tool runs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Loose {
+    #[error("the kernel has no Landlock, and a root of its own could not be made: {0}")]
+    Files(io::Error),
+    #[error("new privileges could not be forbidden: {0}")]
+    Privileges(Errno),
+    #[error("system calls could not be filtered: {0}")]
+    Calls(io::Error),
+}
+
+/// Confines this process and all that come of it, and says how. Set-user-ID programs lose their
+/// meaning.
+pub(super) fn confine(confinement: &Confinement) -> Result<Isolation, Loose> {
     let landlock = match restrict(confinement) {
-        Ok(status) => match status.ruleset {
-            RulesetStatus::FullyEnforced => Landlock::Full,
-            RulesetStatus::PartiallyEnforced => Landlock::Partial,
-            RulesetStatus::NotEnforced => without(confinement),
-        },
-        Err(_refused) => without(confinement),
+        Ok(RulesetStatus::FullyEnforced) => Landlock::Full,
+        Ok(RulesetStatus::PartiallyEnforced) => Landlock::Partial,
+        Ok(RulesetStatus::NotEnforced) | Err(_) => {
+            walls::build(confinement).map_err(Loose::Files)?;
+            Landlock::Replaced
+        }
     };
-    let no_new_privileges = rustix::thread::set_no_new_privs(true).is_ok();
+    rustix::thread::set_no_new_privs(true).map_err(Loose::Privileges)?;
     let beside = match landlock {
         Landlock::Full | Landlock::Partial => None,
         Landlock::Replaced | Landlock::None => getppid(),
     };
-    let filtered = no_new_privileges && filter(beside).is_ok();
-    Isolation { landlock, no_new_privileges, filtered }
+    filter(beside).map_err(Loose::Calls)?;
+    Ok(Isolation { landlock, no_new_privileges: true, filtered: true })
 }
 
-/// What stands for it where the kernel has none.
-fn without(confinement: &Confinement) -> Landlock {
-    match walls::build(confinement) {
-        Ok(()) => Landlock::Replaced,
-        Err(_refused) => Landlock::None,
-    }
-}
-
-fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError> {
+fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
     let devices: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    Ruleset::default()
+    let restricted = Ruleset::default()
         .handle_access(AccessFs::from_all(WANTED))?
         .scope(Scope::from_all(WANTED))?
         .create()?
@@ -61,5 +66,6 @@ fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError
             &devices,
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
         ))?
-        .restrict_self()
+        .restrict_self()?;
+    Ok(restricted.ruleset)
 }

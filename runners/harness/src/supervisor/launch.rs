@@ -56,7 +56,15 @@ fn become_tool(order: &Order) -> String {
     }
     // Being nice is a courtesy, and refused only where it is needless.
     let _kept = nice(NICE);
-    let isolation = confine(&order.confinement);
+    let isolation = match confine(&order.confinement) {
+        Ok(isolation) => isolation,
+        Err(loose) => {
+            return format!(
+                "it could not be confined ({loose}), and nothing runs unconfined; run plugins on a kernel \
+                 with Landlock, or in gVisor"
+            );
+        }
+    };
     if let Err(error) = env::set_current_dir(&order.folder) {
         return format!("its folder {} cannot be entered: {error}", order.folder.display());
     }

@@ -9,6 +9,7 @@
 //! The tool has no right in the namespace once it is executed. It may make one inside of it, and
 //! finds there the same mounts, which the kernel keeps locked together.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -33,14 +34,12 @@ pub(super) fn build(confinement: &Confinement) -> io::Result<()> {
     enter_namespaces()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount("none", root, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=755,size=64k")?;
-    for path in &confinement.read {
-        show(path, root)?;
-    }
+    let view = View::of(confinement);
+    view.show(root)?;
     for Mounted { point, flags } in mounted_beneath(root)? {
-        mount_remount(&point, MountFlags::BIND | MountFlags::RDONLY | flags, "")?;
-    }
-    for path in &confinement.write {
-        show(path, root)?;
+        if !view.is_written(point.strip_prefix(root).unwrap_or(&point)) {
+            mount_remount(&point, MountFlags::BIND | MountFlags::RDONLY | flags, "")?;
+        }
     }
     let own = MountFlags::NOSUID | MountFlags::NODEV;
     mount_remount(root, MountFlags::BIND | MountFlags::RDONLY | own, "")?;
@@ -64,23 +63,70 @@ fn enter_namespaces() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Shows what is at a path at the same path beneath the new root.
-fn show(path: &Path, root: &Path) -> io::Result<()> {
-    let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
-    let Ok(inside) = path.strip_prefix("/") else { return Ok(()) };
-    let to = root.join(inside);
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
+/// What the new root holds of the old one, by the paths of both.
+#[derive(Debug, Default, PartialEq)]
+struct View {
+    /// Links, and where each leads in the end.
+    links: BTreeMap<PathBuf, PathBuf>,
+    /// Files and folders with all beneath them, and whether they may be written.
+    places: BTreeMap<PathBuf, bool>,
+}
+
+impl View {
+    fn of(confinement: &Confinement) -> Self {
+        let mut view = Self::default();
+        confinement.read.iter().for_each(|path| view.add(path, false));
+        confinement.write.iter().for_each(|path| view.add(path, true));
+        let (places, links) = (view.places.clone(), view.links.clone());
+        // What another place holds already, in the same way, is there with it.
+        view.places.retain(|path, written| above(&places, path) != Some(*written));
+        let is_there = |path: &Path| path.ancestors().skip(1).any(|one| links.contains_key(one));
+        view.links.retain(|path, _| above(&places, path).is_none() && !is_there(path));
+        view
     }
-    if metadata.is_symlink() {
-        return if to.is_symlink() { Ok(()) } else { symlink(fs::read_link(path)?, to) };
+
+    /// Adds what is at a path: of a link, what it leads to as well.
+    fn add(&mut self, path: &Path, written: bool) {
+        // Nothing is there, or a link to nothing.
+        let Ok(real) = path.canonicalize() else { return };
+        *self.places.entry(real.clone()).or_default() |= written;
+        if real != path {
+            self.links.insert(path.to_owned(), real);
+        }
     }
-    if metadata.is_dir() {
-        fs::create_dir_all(&to)?;
-    } else if !to.exists() {
-        fs::write(&to, "")?;
+
+    /// Puts all of it beneath the new root. What is written is mounted once more there, behind what is
+    /// read around it.
+    fn show(&self, root: &Path) -> io::Result<()> {
+        let beneath = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+        for (path, real) in &self.links {
+            let to = beneath(path);
+            to.parent().map_or(Ok(()), fs::create_dir_all)?;
+            symlink(real, to)?;
+        }
+        for path in self.places.keys() {
+            let to = beneath(path);
+            if path.is_dir() {
+                fs::create_dir_all(&to)?;
+            } else if !to.exists() {
+                to.parent().map_or(Ok(()), fs::create_dir_all)?;
+                fs::write(&to, "")?;
+            }
+            mount_bind_recursive(path, &to)?;
+        }
+        Ok(())
     }
-    Ok(mount_bind_recursive(path, &to)?)
+
+    /// Whether what lies at this path, told from the root, may be written.
+    fn is_written(&self, path: &Path) -> bool {
+        let path = Path::new("/").join(path);
+        self.places.get(&path).copied().or_else(|| above(&self.places, &path)).unwrap_or(false)
+    }
+}
+
+/// Whether the nearest place above this path may be written, if there is one.
+fn above(places: &BTreeMap<PathBuf, bool>, path: &Path) -> Option<bool> {
+    path.ancestors().skip(1).find_map(|folder| places.get(folder).copied())
 }
 
 /// Something that is mounted, and what it forbids already: that cannot be taken back here.
@@ -116,6 +162,47 @@ fn parse(line: &str) -> Option<Mounted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_lead_to_what_is_shown_and_each_place_is_shown_once() {
+        let base = tempfile::tempdir().unwrap();
+        let at = |path: &str| base.path().join(path);
+        for folder in ["usr/bin", "state/revisions/one", "state/cache", "plugins"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        let links = [
+            ("bin", "usr/bin"),
+            ("state/active", "revisions/one"),
+            ("plugins/p", "../state/active"),
+        ];
+        for (link, target) in links {
+            symlink(target, at(link)).unwrap();
+        }
+        symlink("loop", at("loop")).unwrap();
+        let paths = |all: &[&str]| all.iter().map(|path| at(path)).collect::<Vec<_>>();
+        let view = View::of(&Confinement {
+            read: paths(&["usr", "bin", "plugins/p", "state/revisions/one", "gone", "loop"]),
+            write: paths(&["plugins/p", "state/cache"]),
+        });
+        let places = [("state/cache", true), ("state/revisions/one", true), ("usr", false)];
+        assert_eq!(view.places, places.map(|(path, written)| (at(path), written)).into());
+        let links = [("bin", "usr/bin"), ("plugins/p", "state/revisions/one")];
+        assert_eq!(view.links, links.map(|(path, real)| (at(path), at(real))).into());
+        assert!(view.is_written(&at("state/cache/below")));
+        assert!(!view.is_written(&at("usr/bin")) && !view.is_written(&at("state")));
+    }
+
+    #[test]
+    fn what_is_written_within_what_is_read_is_a_place_of_its_own() {
+        let base = tempfile::tempdir().unwrap();
+        let inner = base.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let confinement =
+            Confinement { read: vec![base.path().into()], write: vec![inner.clone()] };
+        let view = View::of(&confinement);
+        assert_eq!(view.places, [(base.path().to_owned(), false), (inner.clone(), true)].into());
+        assert!(view.is_written(&inner) && !view.is_written(base.path()));
+    }
 
     #[test]
     fn what_a_mount_forbids_is_kept() {
