@@ -1,7 +1,8 @@
 //! How much a plugin keeps: its tree and its caches, in bytes and in files.
 //!
-//! A full disk is everybody's; this line comes before it. It is measured when a call has ended, and
-//! every few seconds while one runs: a call that goes beyond it is ended, and the next is refused.
+//! A full disk is everybody's; this line comes before it, at nine tenths of a small one. It is
+//! measured when a call has ended, and every few seconds while one runs: a call that goes beyond it is
+//! ended, and the next is refused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::fs::statvfs;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +67,19 @@ impl Meter {
         std::mem::take(&mut *spent).cancel();
     }
 
+    /// What may be kept: the budget, and less where a place's disk is full before that.
+    fn limit(&self) -> Budget {
+        let disks = self.places.iter().filter_map(|place| statvfs(place).ok());
+        disks.fold(self.budget, |limit, disk| {
+            let blocks = disk.f_blocks.saturating_sub(disk.f_bfree.saturating_sub(disk.f_bavail));
+            let share = |all: u64| if all == 0 { u64::MAX } else { all / 10 * 9 };
+            Budget {
+                bytes: limit.bytes.min(share(blocks.saturating_mul(disk.f_frsize))),
+                files: limit.files.min(share(disk.f_files)),
+            }
+        })
+    }
+
     fn is_limited(&self) -> bool {
         self.budget != Budget { bytes: u64::MAX, files: u64::MAX }
     }
@@ -72,7 +87,7 @@ impl Meter {
     /// What is too much, in words.
     fn over(&self) -> Option<String> {
         let mut used = Used::default();
-        let limit = self.budget;
+        let limit = self.limit();
         for place in &self.places {
             // What cannot be read was made so by the plugin, and is measured when it can be.
             let _partly = used.add(place, limit);

@@ -11,3 +11,4 @@ mod kinds;
 mod neighbours;
 mod outputs;
 mod sources;
+mod volume;

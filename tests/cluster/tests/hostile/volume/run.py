@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Fills the plugin's own folder, with bytes or with names, until it is ended."""
+
+import json
+import os
+import sys
+import time
+
+PLUGIN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PIECE = b"x" * (1 << 20)
+
+
+def waited(written):
+    """Nothing more fits: holds still until somebody looks."""
+    time.sleep(10)
+    return f"{written} written, and it was let go on"
+
+
+def fill():
+    written = 0
+    with open(f"{PLUGIN}/fill", "wb", buffering=0) as file:
+        try:
+            while True:
+                written += file.write(PIECE)
+        except OSError:
+            return waited(written)
+
+
+def files():
+    made = 0
+    os.mkdir(f"{PLUGIN}/many")
+    try:
+        while True:
+            os.close(os.open(f"{PLUGIN}/many/{made}", os.O_CREAT | os.O_WRONLY))
+            made += 1
+    except OSError:
+        return waited(made)
+
+
+def note():
+    """What anybody does: keeps a little, and reads it again."""
+    with open(f"{PLUGIN}/note", "w") as file:
+        file.write("kept")
+    with open(f"{PLUGIN}/note") as file:
+        return file.read()
+
+
+what = json.load(sys.stdin)["what"]
+print(json.dumps({one.__name__: one for one in (fill, files, note)}[what]()))
