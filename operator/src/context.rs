@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
-use kube::runtime::events::{Recorder, Reporter};
 use kube::{Api, Client, ResourceExt};
 
 use crate::cache::Cache;
 use crate::clock;
+use crate::events::Events;
 use crate::plugin::build::USER;
 use crate::plugin::error::Error;
 use crate::plugin::record::Shape;
@@ -71,7 +71,7 @@ pub struct Context {
     pub root_key: Vec<u8>,
     pub stores: Stores,
     pub users: Users,
-    pub recorder: Recorder,
+    pub events: Events,
     clock: fn() -> Timestamp,
     /// Failures in a row, by Plugin. Held for single lookups only.
     failures: Mutex<BTreeMap<String, u32>>,
@@ -81,9 +81,8 @@ pub struct Context {
 
 impl Context {
     pub fn new(client: Client, namespace: String, pods: Pods, root_key: Vec<u8>) -> Self {
-        let reporter = Reporter { controller: "famulus-operator".to_owned(), instance: None };
         Self {
-            recorder: Recorder::new(client.clone(), reporter),
+            events: Events::new(client.clone()),
             users: Users::new(pods.uids.clone()),
             client,
             namespace,

@@ -11,7 +11,7 @@ use futures::{FutureExt, Stream, StreamExt, pin_mut, stream};
 use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::events::{Event, EventType};
 use kube::runtime::reflector::{self, ObjectRef};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +132,7 @@ async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
                 action: OPERATOR.to_owned(),
                 secondary: None,
             };
-            if let Err(error) = context.recorder.publish(&event, &plugin.object_ref(&())).await {
+            if let Err(error) = context.events.tell(&event, plugin).await {
                 tracing::debug!(%error, "an event cannot be written");
             }
         }

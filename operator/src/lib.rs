@@ -19,6 +19,7 @@ pub mod cache;
 mod clock;
 pub mod context;
 pub mod controller;
+pub mod events;
 pub mod health;
 pub mod lease;
 mod packed;

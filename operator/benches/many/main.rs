@@ -41,6 +41,9 @@ const AT_A_TIME: usize = 16;
 /// Nothing was written for as long as this: all is settled.
 const QUIET: Duration = Duration::from_secs(8);
 
+/// From then until what a burst left behind was given back: two looks of `give_back`.
+const GIVEN_BACK: Duration = Duration::from_secs(12);
+
 /// Plugins of which each is measured from its creation to its first child.
 const LATE: usize = 50;
 
@@ -62,15 +65,14 @@ async fn main() {
 
     let mut operator = Operator::start(&program, &client).await;
     operator.until_works().await;
-    let empty = operator.memory();
+    let empty = settled(&audit, &operator).await;
     row("memory without a Plugin", &kib(empty));
 
     let begun = Instant::now();
     create(&client, 0..count).await;
     until_ready(&client, count).await;
     row(&format!("{count} Plugins created until all are Ready"), &seconds(begun.elapsed()));
-    audit.until_quiet(QUIET).await;
-    let full = operator.memory();
+    let full = settled(&audit, &operator).await;
     row("memory with them", &format!("{} ({} a Plugin)", kib(full), kib((full - empty) / count)));
 
     for number in count..count + LATE {
@@ -95,17 +97,24 @@ async fn main() {
         };
         operator.until_looked_at(count + LATE).await;
         let took = mark.elapsed();
-        audit.until_quiet(QUIET).await;
+        let memory = settled(&audit, &operator).await;
         let written = audit.writes() - before;
         let told = format!(
             "all looked at after {} ({} of it until it leads), {written} writes, {}",
             seconds(took),
             seconds(operator.led_after()),
-            kib(operator.memory())
+            kib(memory)
         );
         row(&format!("{how} and begun anew"), &told);
     }
     operator.end_for_good().await;
+}
+
+/// Its memory once nothing happens any more.
+async fn settled(audit: &Audit, operator: &Operator) -> usize {
+    audit.until_quiet(QUIET).await;
+    tokio::time::sleep(GIVEN_BACK).await;
+    operator.memory()
 }
 
 fn name(number: usize) -> String {

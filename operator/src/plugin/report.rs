@@ -40,7 +40,7 @@ pub(super) async fn report(
             "a condition of the Plugin changed"
         );
         // Nothing depends on an event: what it says stands in the status too.
-        if let Err(error) = context.recorder.publish(&event, &plugin.object_ref(&())).await {
+        if let Err(error) = context.events.tell(&event, plugin).await {
             tracing::warn!(plugin.name = %name, %error, "an event cannot be written");
         }
     }
