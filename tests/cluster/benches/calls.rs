@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use famulus_cluster_tests::figures::{self, percentile};
 use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release::{Release, inline};
 
@@ -166,20 +167,12 @@ fn writes() -> usize {
 
 /// The median over the rounds of their p50 and of their p99, each with its range.
 fn told(what: &str, rounds: &mut [Vec<Duration>]) {
-    let of = |part: f64, rounds: &mut [Vec<Duration>]| {
-        let mut figures: Vec<f64> = rounds
-            .iter_mut()
-            .map(|times| {
-                times.sort_unstable();
-                let place = ((times.len() - 1) as f64 * part).round() as usize;
-                times[place].as_secs_f64() * 1e3
-            })
-            .collect();
-        figures.sort_unstable_by(f64::total_cmp);
-        let (least, most) = (figures[0], figures[figures.len() - 1]);
-        format!("{:.2} ({least:.2} to {most:.2})", figures[figures.len() / 2])
+    let mut of = |part: f64| {
+        figures::told(
+            rounds.iter_mut().map(|it| percentile(it, part).as_secs_f64() * 1e3).collect(),
+        )
     };
+    let (half, nearly) = (of(0.5), of(0.99));
     let count: usize = rounds.iter().map(Vec::len).sum();
-    let (half, nearly) = (of(0.5, rounds), of(0.99, rounds));
     println!("| {what} | {half} ms | {nearly} ms | {count} |");
 }

@@ -21,8 +21,10 @@
 )]
 
 pub mod beside;
+pub mod figures;
 pub mod helm;
 pub mod host;
 pub mod kubectl;
+mod reads;
 pub mod release;
 pub mod server;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::process::Stdio;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +10,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
+use tokio::time::{sleep, timeout};
 
-use crate::kubectl::{self, LONG, kubectl, object, objects, until};
+use crate::kubectl::{self, LONG, LOOK, kubectl, object, objects, until};
 
 /// An assistant that can be talked to.
 pub struct Release {
@@ -49,7 +51,7 @@ impl Release {
         let mut forward = kubectl::command(&["-n", &name, "port-forward", &service, ":3000"]);
         let mut forward = forward.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(forward.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(LONG, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = timeout(LONG, lines.next_line()).await.unwrap().unwrap().unwrap();
         let port = line.rsplit_once("127.0.0.1:").unwrap().1.split(' ').next().unwrap();
         // What it tells of each connection is read, or it would end by its own words.
         tokio::spawn(async move { while let Ok(Some(_line)) = lines.next_line().await {} });
@@ -181,10 +183,11 @@ impl Release {
         applied.unwrap_or_else(|complaint| panic!("{complaint}"));
     }
 
-    /// Waits for a condition of a Plugin: `Ready=True`, `Built=False`. Returns the Plugin.
+    /// Waits for a condition of a Plugin: `Ready=True`, `Built=False`. Returns the Plugin, of which
+    /// the app has then heard.
     pub async fn condition(&self, plugin: &str, wanted: &str) -> Value {
         let (kind, status) = wanted.split_once('=').unwrap();
-        until(&format!("{plugin} is {wanted}"), LONG, async || {
+        let found = until(&format!("{plugin} is {wanted}"), LONG, async || {
             let found = object(&self.sandbox, "plugin", plugin).await;
             let found = found.ok_or("there is no such Plugin")?;
             match condition(&found, kind) {
@@ -192,7 +195,32 @@ impl Release {
                 Some(_) | None => Err(found["status"].to_string()),
             }
         })
-        .await
+        .await;
+        self.has_heard(&found).await;
+        found
+    }
+
+    /// Waits until the app knows a Plugin as it is, which is soon; an app that is away is not waited
+    /// for.
+    async fn has_heard(&self, plugin: &Value) {
+        const SOON: Duration = Duration::from_secs(10);
+        let is_ready = condition(plugin, "Ready").is_some_and(|ready| ready["status"] == "True");
+        let name = plugin["spec"]["name"].as_str().unwrap();
+        let url = format!("{}/v1/plugins/{name}", self.address);
+        let heard = async {
+            loop {
+                let request = self.client.get(&url).bearer_auth(&self.token).send().await;
+                let known: Value = match request {
+                    Ok(answer) => answer.json().await.unwrap_or_default(),
+                    Err(_away) => Value::Null,
+                };
+                if known["ready"] == is_ready && known["revision"] == plugin["status"]["revision"] {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        let _away = timeout(SOON, heard).await;
     }
 
     /// Deletes Plugins, and waits until nothing of them is left.
@@ -236,14 +264,19 @@ fn is_current(object: &Value, condition: &Value) -> bool {
 
 /// A plugin of one shell tool, written into its resource.
 pub fn inline(name: &str, tool: &str, script: &str, more: &str) -> String {
-    let manifest = json!({"name": name, "description": format!("Holds {tool}.")});
     let of_tool =
         json!({"name": tool, "description": "Runs.", "entrypoint": "run.sh", "parameters": {}});
-    let files = json!([
-        {"path": "manifest.json", "content": manifest.to_string()},
-        {"path": format!("{tool}/manifest.json"), "content": of_tool.to_string()},
-        {"path": format!("{tool}/run.sh"), "content": script},
-    ]);
+    let (manifest, program) = (format!("{tool}/manifest.json"), format!("{tool}/run.sh"));
+    inline_of(name, &[(&manifest, &of_tool.to_string()), (&program, script)], more)
+}
+
+/// A plugin out of the files of its tools, written into its resource.
+pub fn inline_of(name: &str, files: &[(&str, &str)], more: &str) -> String {
+    let manifest = json!({"name": name, "description": "Holds what a test calls."}).to_string();
+    let whole = [&[("manifest.json", &*manifest)], files].concat();
+    let files: Vec<Value> =
+        whole.iter().map(|(path, content)| json!({"path": path, "content": content})).collect();
+    let files = json!(files);
     format!(
         "apiVersion: famulus.dev/v1alpha1\nkind: Plugin\nmetadata: {{name: {name}}}\nspec:\n  \
          name: {name}\n  source: {{inline: {{files: {files}}}}}\n  permissions: {{tools: ['*']}}\n{more}"

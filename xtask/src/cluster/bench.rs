@@ -17,6 +17,8 @@ const NAME: &str = "bench";
 
 #[derive(Subcommand)]
 pub(super) enum Bench {
+    /// What a neighbour and the app notice of a plugin that takes all there is, on a node
+    Attacks,
     /// Calls of plugins, warm and from zero, on a node
     Calls,
     /// From a bare node with images to the first reply, and to the first call of a plugin
@@ -32,6 +34,7 @@ pub(super) async fn run(shell: &mut Shell, bench: &Bench) -> Result<()> {
     let place = Place::new(NAME)?;
     down::run(shell, &place).await?;
     let outcome = match bench {
+        Bench::Attacks => on_a_node(shell, &place, "attacks").await,
         Bench::Calls => on_a_node(shell, &place, "calls").await,
         Bench::First => on_a_node(shell, &place, "first").await,
         Bench::Plugins { count } => on_an_api_server(shell, &place, *count).await,

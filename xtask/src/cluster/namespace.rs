@@ -30,7 +30,7 @@ const FIRST: [&str; 4] = ["env", "--ignore-signal=CHLD", "sleep", "infinity"];
 pub(super) const NETWORK: &str = "net";
 
 /// How long namespaces may take to come and to go.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// The namespaces of a running cluster.
 pub(super) struct Namespaces {

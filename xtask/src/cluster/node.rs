@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::build::Programs;
 use super::images::PAUSE;
+use super::kubectl::Kubectl;
 use super::network;
 use super::place::{DNS_SERVICE, DOMAIN, NODE, NODE_ADDRESS, PODS, Place};
 use super::processes::Process;
@@ -173,4 +174,12 @@ fn kubelet_configuration(place: &Place) -> Value {
         "oomScoreAdj": 0,
         "maxOpenFiles": 20000,
     })
+}
+
+/// The node's word that it is ready, if that is its word now.
+pub(super) fn ready(kubectl: &Kubectl) -> Option<Value> {
+    let node = kubectl.get("", "node", NODE).ok().flatten()?;
+    let conditions = node["status"]["conditions"].as_array()?;
+    let is_ready = |one: &&Value| one["type"] == "Ready" && one["status"] == "True";
+    conditions.iter().find(is_ready).cloned()
 }

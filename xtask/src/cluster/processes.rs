@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -9,6 +10,7 @@ use crate::shell::output_of;
 
 use super::namespace::{Inside, Namespaces, tag};
 use super::place::Place;
+use super::wait;
 
 /// The names of all that a node may run, in the order of their start.
 pub(super) const ALL: [&str; 13] = [
@@ -26,6 +28,9 @@ pub(super) const ALL: [&str; 13] = [
     "internet-git",
     "internet-index",
 ];
+
+/// How long one part of the start may take on a busy machine of two cores.
+const LIMIT: Duration = Duration::from_mins(4);
 
 /// Lines of a log that are worth showing when its program ended.
 const LAST_LINES: usize = 5;
@@ -85,6 +90,20 @@ pub(super) fn all_run(namespaces: &Namespaces, place: &Place) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Waits until it is so, but not for something that has ended.
+pub(super) async fn until(
+    namespaces: &Namespaces,
+    place: &Place,
+    what: &str,
+    mut is_so: impl FnMut() -> bool,
+) -> Result<()> {
+    wait::until(what, LIMIT, || {
+        all_run(namespaces, place)?;
+        Ok(is_so().then_some(()))
+    })
+    .await
 }
 
 /// The end of a program's log, indented.

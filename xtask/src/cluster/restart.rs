@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,12 +17,9 @@ use crate::shell::Shell;
 use super::kubectl::Kubectl;
 use super::namespace::Namespaces;
 use super::network;
-use super::place::{NODE, Place};
-use super::processes::{self, start_again};
-use super::{cgroups, down, internet, lock, packages, storage, wait};
-
-/// How long one part of the start may take on a busy machine of two cores.
-const LIMIT: Duration = Duration::from_mins(2);
+use super::place::Place;
+use super::processes::{self, start_again, until};
+use super::{cgroups, down, internet, lock, node, packages, storage};
 
 /// Those without which the others end.
 const FIRST: [&str; 3] = ["etcd", "kube-apiserver", "containerd"];
@@ -102,23 +99,7 @@ async fn switch_off_and_on(place: &Place) -> Result<()> {
     until(&namespaces, place, "the node", is_ready).await
 }
 
-async fn until(
-    namespaces: &Namespaces,
-    place: &Place,
-    what: &str,
-    mut is_so: impl FnMut() -> bool,
-) -> Result<()> {
-    wait::until(what, LIMIT, || {
-        processes::all_run(namespaces, place)?;
-        Ok(is_so().then_some(()))
-    })
-    .await
-}
-
 /// When the node said last that it is ready.
 fn heartbeat(kubectl: &Kubectl) -> Option<Value> {
-    let node = kubectl.get("", "node", NODE).ok().flatten()?;
-    let conditions = node["status"]["conditions"].as_array()?;
-    let is_ready = |one: &&Value| one["type"] == "Ready" && one["status"] == "True";
-    conditions.iter().find(is_ready).map(|one| one["lastHeartbeatTime"].clone())
+    node::ready(kubectl).map(|condition| condition["lastHeartbeatTime"].clone())
 }

@@ -39,7 +39,7 @@ struct Home {
 }
 
 /// What runs on any cluster.
-const ANYWHERE: Target = Target { name: "cluster", threads: "4" };
+const ANYWHERE: Target = Target { name: "cluster", threads: "3" };
 
 /// Nothing is installed afterwards, so the chart's own tests come before it.
 const UNINSTALL: Target = Target { name: "uninstall", threads: "1" };
@@ -51,8 +51,8 @@ const HOMES: [Home; 2] = [
         values: &[],
         targets: &[
             ANYWHERE,
-            Target { name: "node", threads: "4" },
-            Target { name: "hostile", threads: "1" },
+            Target { name: "node", threads: "3" },
+            Target { name: "hostile", threads: "2" },
             Target { name: "network", threads: "1" },
             // It reads what the others had app and operator do.
             Target { name: "rights", threads: "1" },

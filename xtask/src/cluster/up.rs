@@ -16,10 +16,7 @@ use super::place::{NODE, Place};
 use super::processes::{self, Process, start};
 use super::storage::{self, Storage};
 use super::variant::{self, Variant};
-use super::{cgroups, control_plane, dns, down, images, keys, lock, packages, wait};
-
-/// How long one part of the start may take on a busy machine of two cores.
-const LIMIT: Duration = Duration::from_mins(2);
+use super::{cgroups, control_plane, dns, down, images, keys, lock, packages};
 
 /// What was done and how long each part took.
 pub(super) struct Stages {
@@ -156,7 +153,7 @@ impl Launch<'_> {
             Network::None => {}
         }
         stages.done("controllers, kubelet, network");
-        self.until("the node", || is_ready(kubectl)).await?;
+        self.until("the node", || node::ready(kubectl).is_some()).await?;
         stages.done("node Ready");
         self.until("the names of Services", || dns::is_ready(kubectl)).await?;
         stages.done("names");
@@ -204,19 +201,9 @@ impl Launch<'_> {
     }
 
     /// Waits, but not for something that has ended.
-    async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
-        wait::until(what, LIMIT, || {
-            processes::all_run(self.namespaces, self.place)?;
-            Ok(is_so().then_some(()))
-        })
-        .await
+    async fn until(&self, what: &str, is_so: impl FnMut() -> bool) -> Result<()> {
+        processes::until(self.namespaces, self.place, what, is_so).await
     }
-}
-
-fn is_ready(kubectl: &Kubectl) -> bool {
-    let node = kubectl.get("", "node", NODE).ok().flatten().unwrap_or_default();
-    let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
 fn search_path() -> String {

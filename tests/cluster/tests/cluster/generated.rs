@@ -150,7 +150,7 @@ async fn look(sandbox: &str, image: &str, applied: &BTreeMap<String, Value>) -> 
     let mut all = Vec::new();
     // What names others first, so that these are there.
     let pods = objects(sandbox, "pods", "famulus.dev/plugin").await;
-    for kind in ["jobs.batch,deployments.apps", "serviceaccounts,secrets,pvc"] {
+    for kind in ["jobs", "deployments", "serviceaccounts", "secrets", "pvc"] {
         all.extend(objects(sandbox, kind, "famulus.dev/plugin").await);
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
