@@ -18,6 +18,9 @@ use super::record::Revision;
 const START_WITH_CLAIM: SignedDuration = SignedDuration::from_secs(75);
 const START: SignedDuration = SignedDuration::from_secs(20);
 
+/// How long a runner that runs may look at its network and test itself until it takes calls.
+const SERVE: SignedDuration = SignedDuration::from_secs(60);
+
 /// How far the Pod of a build has come.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
@@ -135,6 +138,18 @@ pub fn start(pod: &Pod, now: Timestamp) -> Option<Trouble> {
     (!began && now.duration_since(since) > patience).then_some(Trouble::Stuck)
 }
 
+/// What is to be said of a runner whose container runs and takes no calls.
+pub fn serve(pod: &Pod, now: Timestamp) -> Option<Trouble> {
+    let container = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    let began = container.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0;
+    (!is_ready(pod) && now.duration_since(began) > SERVE).then(|| {
+        let pod = pod.metadata.name.as_deref().unwrap_or_default();
+        Trouble::Failing(format!(
+            "its runner runs and takes no calls; see kubectl logs of the Pod {pod} for what it misses"
+        ))
+    })
+}
+
 /// Whether a Pod takes calls.
 pub fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
@@ -213,4 +228,39 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_runner_that_runs_and_takes_no_calls_is_told_of_after_a_while() {
+        let pod = |ready: &str, state: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": "weather-runner-1"},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": ready}],
+                    "containerStatuses": [{
+                        "name": "runner", "image": "i", "imageID": "i", "ready": false,
+                        "restartCount": 0, "state": state,
+                    }],
+                },
+            }))
+            .unwrap()
+        };
+        let began: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let running = || json!({"running": {"startedAt": began.to_string()}});
+        let late = began + SERVE + SignedDuration::from_secs(1);
+        assert_eq!(serve(&pod("False", running()), began + SERVE), None);
+        assert_eq!(serve(&pod("True", running()), late), None);
+        assert_eq!(serve(&pod("False", json!({"waiting": {}})), late), None);
+        let told = serve(&pod("False", running()), late);
+        assert!(
+            matches!(&told, Some(Trouble::Failing(text)) if text.contains("weather-runner-1")),
+            "{told:?}"
+        );
+    }
 }

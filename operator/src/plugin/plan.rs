@@ -257,8 +257,9 @@ impl Plan {
 
     /// What keeps the runner from its work; and without a user namespace it may start after all.
     fn watch_runners(&mut self, valid: &Valid, world: &World) {
-        let mut runners = world.runners();
-        self.trouble = runners.find_map(|pod| look::start(pod, world.now));
+        let trouble =
+            |pod: &Arc<Pod>| look::start(pod, world.now).or_else(|| look::serve(pod, world.now));
+        self.trouble = world.runners().find_map(trouble);
         let stuck = self.trouble == Some(Trouble::Stuck);
         if stuck && self.user_namespace == UserNamespace::Preferred {
             self.record.fallen_back = Some(self.shape.clone());
