@@ -12,7 +12,8 @@ use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::kubectl::{LONG, LOOK, program};
+use crate::kubectl::{LONG, LOOK, program, until};
+use crate::release::condition;
 
 /// As long as the API server takes at most, and a little.
 const ANSWER: Duration = Duration::from_secs(70);
@@ -38,6 +39,25 @@ pub async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> 
     items
 }
 
+/// The Pod with a label that takes requests and stays, once there is one.
+pub async fn ready_pod(namespace: &str, selector: &str) -> Value {
+    until(&format!("a Pod with {selector} is ready"), LONG, async || {
+        let pods = objects(namespace, "pods", selector).await;
+        let is_ready = |pod: &&Value| {
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
+        };
+        pods.iter().find(is_ready).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
+    })
+    .await
+}
+
+/// Its address.
+pub async fn address(namespace: &str, selector: &str) -> String {
+    let pod = ready_pod(namespace, selector).await;
+    pod["status"]["podIP"].as_str().unwrap().to_owned()
+}
+
 /// What the server has there. While it is away, or too busy to answer, it is asked again: that is no
 /// fault of what is tested.
 async fn get(path: &str, selector: &str) -> Option<Value> {
@@ -46,9 +66,9 @@ async fn get(path: &str, selector: &str) -> Option<Value> {
     let client =
         CLIENT.get_or_init(|| Client::builder().pool_max_idle_per_host(0).build().unwrap());
     let deadline = Instant::now() + LONG;
-    let mut proxy = address(None);
+    let mut at = proxy(None);
     loop {
-        let mut url = Url::parse(&format!("http://{proxy}{path}")).unwrap();
+        let mut url = Url::parse(&format!("http://{at}{path}")).unwrap();
         if !selector.is_empty() {
             url.query_pairs_mut().append_pair("labelSelector", selector);
         }
@@ -68,7 +88,7 @@ async fn get(path: &str, selector: &str) -> Option<Value> {
             }
             Err(error) => {
                 if error.is_connect() {
-                    proxy = address(Some(&proxy));
+                    at = proxy(Some(&at));
                 }
                 error.to_string()
             }
@@ -79,7 +99,7 @@ async fn get(path: &str, selector: &str) -> Option<Value> {
 }
 
 /// Where the proxy listens; a new one if that one is gone.
-fn address(gone: Option<&str>) -> String {
+fn proxy(gone: Option<&str>) -> String {
     /// With the program, whose standard input stays open.
     static KEPT: Mutex<Option<(String, Child)>> = Mutex::new(None);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

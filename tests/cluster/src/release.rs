@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::kubectl::{self, LONG, LOOK, kubectl, object, objects, until};
+use crate::kubectl::{self, LONG, LOOK, address, kubectl, object, objects, until};
 
 /// An assistant that can be talked to.
 pub struct Release {
@@ -89,8 +89,8 @@ impl Release {
 
     /// Speaks to the app's Pod from now on, without a way through kubectl.
     pub async fn directly(&mut self) {
-        let pods = objects(&self.name, "pods", "app.kubernetes.io/component=app").await;
-        self.address = format!("http://{}:3000", pods[0]["status"]["podIP"].as_str().unwrap());
+        let app = address(&self.name, "app.kubernetes.io/component=app").await;
+        self.address = format!("http://{app}:3000");
     }
 
     /// Runs a tool by hand and waits for its end. Returns the lines of the answer.

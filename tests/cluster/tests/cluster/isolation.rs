@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use famulus_cluster_tests::kubectl::{LONG, object, objects, until};
+use famulus_cluster_tests::kubectl::{self, object, objects};
 use famulus_cluster_tests::release::{Release, name};
 
 /// Tries to connect, three times each, and says what was reached.
@@ -48,15 +48,6 @@ fn plugin(name: &str, egress: &str) -> String {
     .to_string()
 }
 
-async fn address(namespace: &str, selector: &str) -> IpAddr {
-    until(&format!("a Pod with {selector} has an address"), LONG, async || {
-        let pods = objects(namespace, "pods", selector).await;
-        let of = |pod: &Value| pod["status"]["podIP"].as_str().and_then(|ip| ip.parse().ok());
-        pods.iter().find_map(of).ok_or_else(|| format!("{} Pods", pods.len()))
-    })
-    .await
-}
-
 #[tokio::test]
 async fn a_tool_reaches_what_its_class_allows_and_nothing_else() {
     let release = Release::open().await;
@@ -69,6 +60,9 @@ async fn a_tool_reaches_what_its_class_allows_and_nothing_else() {
         release.chat(&format!("run connect of {plugin} with targets=127.0.0.1:1")).await;
     }
 
+    let address = async |namespace: &str, selector: &str| -> IpAddr {
+        kubectl::address(namespace, selector).await.parse().unwrap()
+    };
     let release_of = |part: &str| format!("app.kubernetes.io/component={part}");
     let app = address(&name(), &release_of("app")).await;
     let postgres = address(&name(), &release_of("postgres")).await;

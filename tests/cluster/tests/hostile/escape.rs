@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::kubectl::{LONG, object, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, address, object, objects, until};
 use famulus_cluster_tests::release::{Release, name};
 
 use crate::kinds::{Kind, classes, plugin, pod, run, tool};
@@ -104,13 +104,9 @@ fn judged(kind: Kind, outcomes: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Where others are.
 async fn around(release: &Release, neighbour: &str) -> Value {
-    let address = async |part: &str| {
-        let selector = format!("app.kubernetes.io/component={part}");
-        let pods = objects(&name(), "pods", &selector).await;
-        pods[0]["status"]["podIP"].as_str().unwrap().to_owned()
-    };
-    let (app, database, operator) =
-        (address("app").await, address("postgres").await, address("operator").await);
+    let of =
+        async |part: &str| address(&name(), &format!("app.kubernetes.io/component={part}")).await;
+    let (app, database, operator) = (of("app").await, of("postgres").await, of("operator").await);
     let neighbour = pod(release, neighbour).await;
     let neighbour = neighbour["status"]["podIP"].as_str().unwrap();
     let cluster_address = async |namespace: &str, service: &str| {

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::kubectl::{kubectl, object, objects};
+use famulus_cluster_tests::kubectl::{address, kubectl, object, objects};
 use famulus_cluster_tests::release::{Release, name};
 
 use crate::kinds::{Kind, classes, plugin, pod, run, tool};
@@ -109,8 +109,7 @@ async fn look(release: &Release, plugin: &str, requests: &[Value]) -> Value {
 
 /// The port of the app that sandboxes reach.
 async fn app() -> String {
-    let pods = objects(&name(), "pods", "app.kubernetes.io/component=app").await;
-    format!("{}:3002", pods[0]["status"]["podIP"].as_str().unwrap())
+    format!("{}:3002", address(&name(), "app.kubernetes.io/component=app").await)
 }
 
 /// What a runner proves itself by. The owner reads it from the Secret of its Pod.

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use famulus_cluster_tests::kubectl::{LONG, object, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, address, object};
 use famulus_cluster_tests::release::{Release, inline};
 use reqwest::Method;
 use serde_json::json;
@@ -26,12 +26,7 @@ async fn a_node_that_reaches_a_runner_is_refused_without_the_bearer_of_that_plug
     assert_ne!(bearers[0], bearers[1]);
     let [own, other] = [bearers[0].as_str(), bearers[1].as_str()];
     let selector = format!("famulus.dev/part=runner,famulus.dev/plugin={}", PLUGINS[0]);
-    let runner = until("the runner has an address", LONG, async || {
-        let pods = objects(&release.sandbox, "pods", &selector).await;
-        let address = pods.first().and_then(|pod| pod["status"]["podIP"].as_str());
-        address.map(str::to_owned).ok_or_else(|| format!("{} Pods", pods.len()))
-    })
-    .await;
+    let runner = address(&release.sandbox, &selector).await;
     let root = release.token.as_str();
     let call = "/v1/calls/node.1.1.0";
     let wrong = [None, Some("wrong"), Some(&own[1..]), Some(other), Some(root)];

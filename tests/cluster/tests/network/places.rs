@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use famulus_cluster_tests::kubectl::{object, objects};
+use famulus_cluster_tests::kubectl::{address, object, objects};
 use famulus_cluster_tests::release;
 use serde_json::{Value, json};
 
@@ -150,8 +150,9 @@ struct Book {
 
 impl Book {
     async fn read(release: &str, neighbour: IpAddr) -> Self {
-        let of =
-            async |part: &str| pod(release, &format!("app.kubernetes.io/component={part}")).await;
+        let of = async |part: &str| {
+            address(release, &format!("app.kubernetes.io/component={part}")).await
+        };
         let nodes = objects("", "nodes", "").await;
         let node = nodes[0]["status"]["addresses"][0]["address"].as_str().unwrap().to_owned();
         let mut services = objects(release, "services", "").await;
@@ -162,7 +163,7 @@ impl Book {
             postgres: of("postgres").await,
             operator: of("operator").await,
             resolver: of("resolver").await,
-            names: pod("kube-system", "k8s-app=kube-dns").await,
+            names: address("kube-system", "k8s-app=kube-dns").await,
             neighbour: neighbour.to_string(),
             node,
             services,
@@ -206,10 +207,4 @@ impl Book {
         };
         (if kind == "udp" { "udp" } else { "tcp" }, host, port)
     }
-}
-
-async fn pod(namespace: &str, selector: &str) -> String {
-    let pods = objects(namespace, "pods", selector).await;
-    let mut running = pods.iter().filter(|pod| pod["status"]["phase"] == "Running");
-    running.next().unwrap()["status"]["podIP"].as_str().unwrap().to_owned()
 }
