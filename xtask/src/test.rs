@@ -106,8 +106,11 @@ impl Report {
         Self { parts: Vec::new(), begun: Instant::now(), part_begun: Instant::now() }
     }
 
+    /// Says it at once as well: a run that fails later has told how long it took so far.
     fn done(&mut self, part: &str) {
-        self.parts.push(format!("{part} ({} s)", self.part_begun.elapsed().as_secs()));
+        let took = self.part_begun.elapsed().as_secs();
+        println!("done after {took} s: {part}");
+        self.parts.push(format!("{part} ({took} s)"));
         self.part_begun = Instant::now();
     }
 

@@ -109,9 +109,11 @@ async fn narrow(release: &Release, listeners: &Listeners, name: &str, state: &st
         "{state}: the next call is shut, after {next:?}; the stream was heard until {:?}",
         last.duration_since(narrowed)
     );
-    let all = objects(&release.sandbox, "pods", &format!("famulus.dev/plugin={name}")).await;
-    let wide = |pod: &&Value| pod["metadata"]["labels"]["famulus.dev/egress"] == "internet";
-    for pod in all.iter().filter(wide) {
-        assert!(pod["metadata"]["deletionTimestamp"].is_string(), "it was told to end: {pod}");
-    }
+    until("its wide Pods were told to end", LONG, async || {
+        let selector = format!("famulus.dev/plugin={name},famulus.dev/egress=internet");
+        let wide = objects(&release.sandbox, "pods", &selector).await;
+        let stays = wide.iter().find(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        stays.map_or(Ok(()), |pod| Err(pod["metadata"]["name"].to_string()))
+    })
+    .await;
 }
