@@ -12,9 +12,11 @@ use serde_json::json;
 use famulus_cluster_tests::figures::{percentile, told};
 use famulus_cluster_tests::release::{Release, inline, inline_of};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
+/// Between two calls: all of them use one token, which may ask only so often.
+const PAUSE: Duration = Duration::from_millis(30);
 /// In each of them, so that their 99th of 100 is no single accident.
-const CALLS: usize = 300;
+const CALLS: usize = 200;
 
 /// The tools that take, as the tests of hostile plugins have them.
 const TAKERS: &str = include_str!("../tests/hostile/denial/run.py");
@@ -55,6 +57,7 @@ async fn main() {
             let attacks = async {
                 loop {
                     release.run(LOUD, "attack", &json!({"what": attack})).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
             };
             rounds.push(tokio::select! {
@@ -95,6 +98,7 @@ async fn measured(release: &Release) -> [Times; 2] {
         let answer = release.client.get(format!("{}/livez", release.address)).send().await.unwrap();
         looked.push(begun.elapsed());
         assert!(answer.status().is_success());
+        tokio::time::sleep(PAUSE).await;
     }
     [ran, looked].map(Times::of)
 }
