@@ -94,7 +94,7 @@ pub struct PrivatePostgres {
     process: Arc<Mutex<Option<Started>>>,
     stop: CancellationToken,
     /// Released when everything else is down.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl PrivatePostgres {
@@ -247,7 +247,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Everything up to the server process: lock, user, installation, data, socket folder.
-fn prepare(settings: Settings) -> Result<(Server, File), PostgresError> {
+fn prepare(settings: Settings) -> Result<(Server, Lock), PostgresError> {
     let Settings { data_dir, bin_dir, tree_dirs, shared_buffers_mb, max_connections } = settings;
     if !data_dir.is_dir() {
         // Others may pass through but not look: the server's own user has its folders inside.
@@ -281,8 +281,18 @@ fn prepare(settings: Settings) -> Result<(Server, File), PostgresError> {
     Ok((server, lock))
 }
 
-/// Takes the lock that the operating system releases with our death, however we die.
-fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
+/// The lock on a data directory. The operating system releases it with our death, however we die.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing it is not enough: a process that is being spawned has it, too, for a moment.
+        let _closed_soon = self.0.unlock();
+    }
+}
+
+fn take_lock(data_dir: &Path) -> Result<Lock, PostgresError> {
     let path = data_dir.join("lock");
     let failed = || PostgresError::io("lock", &path);
     let mut options = File::options();
@@ -302,7 +312,7 @@ fn take_lock(data_dir: &Path) -> Result<File, PostgresError> {
         .and_then(|()| lock.rewind())
         .and_then(|()| writeln!(lock, "{}", std::process::id()))
         .map_err(failed())?;
-    Ok(lock)
+    Ok(Lock(lock))
 }
 
 /// How the operating system says it, which Postgres repeats, and how Postgres says it when only
