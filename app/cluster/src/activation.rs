@@ -32,6 +32,9 @@ pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// second after it is.
 const KNOCK: Duration = Duration::from_millis(20);
 
+/// Between knocks at a runner that did not answer before: everybody who waits for it knocks.
+const KNOCK_AGAIN: Duration = Duration::from_millis(200);
+
 /// A write of one number.
 const SCALE: Duration = Duration::from_secs(10);
 
@@ -78,7 +81,7 @@ impl Cluster {
                         *silent_until.get_or_insert_with(|| Instant::now() + self.patience.reach);
                     tokio::select! {
                         biased;
-                        runner = self.knock(&silent) => {
+                        runner = self.knock(&silent, KNOCK_AGAIN) => {
                             runner.answered();
                             return Ok((known, runner));
                         }
@@ -97,7 +100,7 @@ impl Cluster {
             tokio::select! {
                 biased;
                 _ = changes.changed() => {}
-                runner = self.knock(&starting) => return Ok((known, runner)),
+                runner = self.knock(&starting, KNOCK) => return Ok((known, runner)),
                 () = sleep(ASK_AGAIN) => {}
                 () = sleep_until(deadline) => {
                     return Err(self.did_not_start(&known, request.trouble));
@@ -152,14 +155,14 @@ impl Cluster {
     }
 
     /// The first of these that serves.
-    async fn knock(&self, runners: &[Arc<Runner>]) -> Arc<Runner> {
+    async fn knock(&self, runners: &[Arc<Runner>], pause: Duration) -> Arc<Runner> {
         if runners.is_empty() {
             return pending().await;
         }
         let knocks = runners.iter().map(|runner| {
             Box::pin(async move {
                 while !wire::is_alive(&self.http, runner).await {
-                    sleep(KNOCK).await;
+                    sleep(pause).await;
                 }
                 Arc::clone(runner)
             })

@@ -49,6 +49,10 @@ impl Runners for Cluster {
         }
         self.used.came(&id);
         let known = self.named(plugin)?;
+        let result = match &self.table.runners(&known.stem)[..] {
+            [runner] => self.explain(result, runner, None).await,
+            [] | [_, _, ..] => result,
+        };
         let voice = self.voice(&known);
         // Its files are with the runner that has the call.
         let mut holder = None;

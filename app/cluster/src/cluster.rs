@@ -241,7 +241,7 @@ impl Cluster {
         person: PersonId,
     ) -> Result<Waited, SandboxError> {
         let progress = Progress::none();
-        let awaited = Awaited { id, person, progress: &progress, later: false };
+        let awaited = Awaited { id, person, progress: &progress, later: false, before: None };
         let _there = runner.occupy();
         self.wait_for(awaited, known, runner, None, &mut Stages::begin()).await
     }

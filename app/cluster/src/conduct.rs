@@ -26,7 +26,7 @@ use crate::cluster::Cluster;
 use crate::door;
 use crate::lines;
 use crate::plugin::Known;
-use crate::runner::Runner;
+use crate::runner::{Ended, Runner};
 use crate::stages::{Part, Stages};
 use crate::stop::Trail;
 use crate::version;
@@ -55,6 +55,8 @@ pub(crate) struct Awaited<'a> {
     pub(crate) progress: &'a Progress,
     /// Its result comes by itself, later.
     pub(crate) later: bool,
+    /// How the runner's container had ended when the call was sent.
+    pub(crate) before: Option<Ended>,
 }
 
 /// What came of waiting.
@@ -76,7 +78,7 @@ impl Cluster {
         loop {
             let (known, runner) = self.runner(&call.plugin, &call.progress).await?;
             self.used.called(&known.uid);
-            let _there = runner.occupy();
+            let (_there, before) = (runner.occupy(), runner.facts().ended_before);
             stages.end(Part::Found);
             let lines = match self.send(call, id, (&known, &runner), trail).await? {
                 Sent::Heard(Head::Lines(lines)) => Some(lines),
@@ -97,7 +99,8 @@ impl Cluster {
             };
             stages.end(Part::Dialled);
             let later = call.token.is_some();
-            let awaited = Awaited { id, person: call.person, progress: &call.progress, later };
+            let (person, progress) = (call.person, &call.progress);
+            let awaited = Awaited { id, person, progress, later, before };
             match self.wait_for(awaited, &known, &runner, lines, &mut stages).await? {
                 Waited::Answer(answer) => return Ok(answer),
                 Waited::Never => trail.not_sent(),
@@ -282,6 +285,7 @@ impl Cluster {
         result: CallResult,
         stages: &mut Stages,
     ) -> Waited {
+        let result = self.explain(result, runner, awaited.before).await;
         let voice = self.voice(known);
         let caller = Some(self.caller(runner, &voice));
         let result = answer::store(result, caller, &self.blobs, awaited.person).await;

@@ -19,6 +19,7 @@
 mod activation;
 mod answer;
 mod callbacks;
+mod cause;
 mod circuit;
 mod cluster;
 mod conduct;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use famulus_crds::labels::{self, Part};
 use famulus_crds::plugin::EgressMode;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use tokio::time::Instant;
 
 use crate::circuit::Circuit;
@@ -49,6 +49,8 @@ pub(crate) struct Runner {
     pub(crate) created: Timestamp,
     /// What the policies let it reach. It has that for as long as it lives.
     pub(crate) egress: EgressMode,
+    /// Its limit, as the Pod has it.
+    pub(crate) memory: Option<String>,
     /// Held for single operations, never across an await.
     facts: Mutex<Facts>,
     circuit: Mutex<Circuit>,
@@ -66,6 +68,16 @@ pub(crate) struct Facts {
     pub(crate) ending: bool,
     /// Its address may be another's by now.
     pub(crate) ended: bool,
+    /// How its container ended, if it was started again since.
+    pub(crate) ended_before: Option<Ended>,
+}
+
+/// How a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    at: Timestamp,
+    /// It took more memory than it may have.
+    pub(crate) for_memory: bool,
 }
 
 impl Runner {
@@ -81,6 +93,7 @@ impl Runner {
                 // Whatever else stands there, it may be let out.
                 Some(_) | None => EgressMode::Internet,
             },
+            memory: pod.spec.as_ref().and_then(memory_of),
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             facts: Mutex::new(Facts::of(pod)),
             circuit: Mutex::default(),
@@ -169,8 +182,22 @@ impl Facts {
             ready,
             ending: pod.metadata.deletion_timestamp.is_some() || ended,
             ended,
+            ended_before: status.and_then(ended_before),
         }
     }
+}
+
+/// A runner's Pod has one container.
+fn ended_before(status: &PodStatus) -> Option<Ended> {
+    let last = status.container_statuses.as_ref()?.first()?.last_state.as_ref()?;
+    let end = last.terminated.as_ref()?;
+    let at = end.finished_at.as_ref().map_or(Timestamp::MIN, |time| time.0);
+    Some(Ended { at, for_memory: end.reason.as_deref() == Some("OOMKilled") })
+}
+
+fn memory_of(spec: &PodSpec) -> Option<String> {
+    let limits = spec.containers.first()?.resources.as_ref()?.limits.as_ref()?;
+    Some(limits.get("memory")?.0.clone())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

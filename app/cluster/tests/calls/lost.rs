@@ -1,13 +1,14 @@
 //! Connections, runners and Pods that go away in the middle of a call.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use famulus_cluster::Patience;
 use famulus_core::sandbox::{RunOutput, SandboxError, Sandboxes, Stage};
 use famulus_crds::bearer;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::bench::{Bench, KEY, UID, only, text_of, until};
+use crate::bench::{Bench, KEY, UID, only, pod, text_of, until};
 use crate::runner::{Door, address};
 
 /// Notes each run, waits until it is told to go on, and answers.
@@ -76,6 +77,36 @@ async fn a_runner_that_is_lost_in_the_middle_leaves_the_outcome_open() {
     let run = only(answer);
     assert!(matches!(&run.output, RunOutput::Unknown(_)), "{run:?}");
     assert_eq!(bench.plugin.state("runs"), "run\n");
+}
+
+#[tokio::test]
+async fn a_runner_that_is_lost_to_its_memory_limit_is_named_so() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    let address = address();
+    let mut runner = bench.plugin.start(address);
+    let mut one = pod("runner", address, true);
+    one["spec"]["containers"] =
+        json!([{"name": "runner", "resources": {"limits": {"memory": "256Mi"}}}]);
+    one["status"]["containerStatuses"] = ended("Error", "2026-11-21T10:00:00Z");
+    bench.api.put("pods", "one", one);
+    let call = bench.run("c1", "count", json!({}));
+    let crash = async {
+        until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+        runner.kill();
+        let successor = bench.plugin.start(address);
+        // It serves before the cluster tells why it was started.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        bench.api.change("pods", "one", |pod| {
+            pod["status"]["containerStatuses"] = ended("OOMKilled", "2026-11-21T10:05:00Z");
+        });
+        successor
+    };
+    let (answer, _successor) = tokio::join!(call, crash);
+    let run = only(answer);
+    let expected = "the sandbox took more memory than its limit of 256Mi and was ended while the call \
+                    ran, so that its outcome is unknown";
+    assert!(matches!(&run.output, RunOutput::Unknown(why) if why.starts_with(expected)), "{run:?}");
 }
 
 #[tokio::test]
@@ -158,17 +189,8 @@ async fn a_bearer_that_is_ahead_or_behind_is_waited_for() {
 
 #[tokio::test]
 async fn a_runner_that_does_not_answer_is_left_alone_for_a_while() {
-    let patience = Patience { reach: Duration::from_millis(800), ..Patience::default() };
-    let bench = Bench::with(patience).await;
-    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
-    let address = address();
-    bench.pod("one", address, true);
     let begun = Instant::now();
-    bench.until_seen().await;
-    for id in ["c1", "c2", "c3"] {
-        let error = bench.run(id, "echo", json!({})).await.unwrap_err();
-        assert!(matches!(&error, SandboxError::Unreachable { .. }), "{error}");
-    }
+    let (bench, address) = silent(Duration::from_millis(800)).await;
     let error = bench.run("c4", "echo", json!({})).await.unwrap_err();
     let expected = "the sandbox of `test` could not be reached: its runner does not answer; try \
                     again in a moment";
@@ -187,15 +209,7 @@ async fn a_runner_that_does_not_answer_is_left_alone_for_a_while() {
 
 #[tokio::test]
 async fn a_call_waits_for_a_runner_that_starts_again() {
-    let patience = Patience { reach: Duration::from_millis(300), ..Patience::default() };
-    let bench = Bench::with(patience).await;
-    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
-    let address = address();
-    bench.pod("one", address, true);
-    bench.until_seen().await;
-    for id in ["c1", "c2", "c3"] {
-        bench.run(id, "echo", json!({})).await.unwrap_err();
-    }
+    let (bench, address) = silent(Duration::from_millis(300)).await;
     // Nobody is called for half a second now, and the runner is there again before that.
     let call = bench.text("c4", "echo");
     let again = async {
@@ -204,4 +218,24 @@ async fn a_call_waits_for_a_runner_that_starts_again() {
     };
     let (answer, _runner) = tokio::join!(call, again);
     assert_eq!(answer, "{}");
+}
+
+/// A plugin whose runner did not answer, so often that it is left alone; a call waits so long for it.
+async fn silent(reach: Duration) -> (Bench, IpAddr) {
+    let bench = Bench::with(Patience { reach, ..Patience::default() }).await;
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let address = address();
+    bench.pod("one", address, true);
+    bench.until_seen().await;
+    for id in ["c1", "c2", "c3"] {
+        let error = bench.run(id, "echo", json!({})).await.unwrap_err();
+        assert!(matches!(&error, SandboxError::Unreachable { .. }), "{error}");
+    }
+    (bench, address)
+}
+
+/// The status of a container that was started again after such an end.
+fn ended(reason: &str, at: &str) -> Value {
+    json!([{"name": "runner", "image": "", "imageID": "", "ready": true, "restartCount": 1,
+        "lastState": {"terminated": {"exitCode": 137, "reason": reason, "finishedAt": at}}}])
 }

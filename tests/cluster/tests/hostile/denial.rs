@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use famulus_cluster_tests::kubectl::until;
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+use crate::kinds::{Kind, classes, pod, program, run};
 
 /// What is taken, and words of what the caller reads of it.
 const ATTACKS: [(&str, &str); 8] = [
@@ -27,7 +27,7 @@ const ATTACKS: [(&str, &str); 8] = [
 /// What grows fastest may reach the container's memory before the runner has looked, on a busy
 /// machine and in gVisor, whose own memory counts, too: then the node ends all of it, the caller is
 /// told so, and the next call finds it anew.
-const WHOLE: &str = "the runner ended while the call ran";
+const WHOLE: &str = "ended while the call ran";
 
 /// From the end of a call until its Pod uses what it used before.
 const BACK: Duration = Duration::from_secs(5);
@@ -39,14 +39,6 @@ fn allowed(kind: Kind) -> (usize, u64) {
         Kind::Host | Kind::User => (0, 16 << 20),
         Kind::Gvisor => (16, 256 << 20),
     }
-}
-
-fn attacker(name: &str, kind: Kind) -> String {
-    let files = [
-        ("attack/manifest.json", &*tool("attack", "run.py", &["what"])),
-        ("attack/run.py", include_str!("denial/run.py")),
-    ];
-    plugin(name, kind, &files, &json!({}))
 }
 
 #[tokio::test]
@@ -62,7 +54,7 @@ async fn who_takes_all_there_is_gets_an_error_that_names_it_and_gives_it_back() 
 
 async fn all_of(release: &Release, kind: Kind) {
     let name = format!("denial-{}", kind.name());
-    release.apply(&attacker(&name, kind)).await;
+    release.apply(&program(&name, kind, "attack", include_str!("denial/run.py"))).await;
     release.condition(&name, "Ready=True").await;
     is_usable(release, &name).await;
     let pod = pod(release, &name).await;
