@@ -1,8 +1,8 @@
 //! How much a plugin keeps: its tree and its caches, in bytes and in files.
 //!
-//! A full disk is everybody's; this line comes before it, at nine tenths of a small one. It is
-//! measured when a call has ended, and every few seconds while one runs: a call that goes beyond it is
-//! ended, and the next is refused.
+//! A full disk is everybody's; this line lies below it, at nine tenths of a small one. It is measured
+//! when a call has ended, and every few seconds while one runs: a call that is found beyond it is ended,
+//! and the next is refused. Who writes fast enough may fill a small disk between two looks.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,7 +3,12 @@
 //!
 //! Each round measures calm calls, and then calls beside each attack; a ratio is that of one round.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench tells people")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench tells people"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +18,10 @@ use famulus_cluster_tests::figures::{percentile, told};
 use famulus_cluster_tests::release::{Release, inline, inline_of};
 
 const ROUNDS: usize = 3;
-/// Between two calls: all of them use one token, which may ask only so often.
-const PAUSE: Duration = Duration::from_millis(30);
 /// In each of them, so that their 99th of 100 is no single accident.
 const CALLS: usize = 200;
+/// Between two calls: all of them use one token, which may ask only so often.
+const PAUSE: Duration = Duration::from_millis(30);
 
 /// The tools that take, as the tests of hostile plugins have them.
 const TAKERS: &str = include_str!("../tests/hostile/denial/run.py");
@@ -51,9 +56,11 @@ async fn main() {
 
     let mut calm = Vec::new();
     let mut beside: Vec<Vec<[Times; 2]>> = ATTACKS.iter().map(|_| Vec::new()).collect();
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}: calm");
         calm.push(measured(&release).await);
         for (attack, rounds) in ATTACKS.iter().zip(&mut beside) {
+            eprintln!("round {round} of {ROUNDS}: {attack}");
             let attacks = async {
                 loop {
                     release.run(LOUD, "attack", &json!({"what": attack})).await;

@@ -8,6 +8,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a bench tells people"
 )]
 #![expect(clippy::disallowed_methods, reason = "the environment says which cluster it is")]
@@ -28,6 +29,8 @@ const ROUNDS: usize = 5;
 const WARM: usize = 200;
 const COLD: usize = 5;
 const AT_ONCE: usize = 50;
+/// A call from zero that took longer is told with what its Pod went through.
+const ODD: Duration = Duration::from_secs(3);
 
 /// Says when its first line ran.
 const SCRIPT: &str =
@@ -97,7 +100,11 @@ async fn cold(release: &Release, kind: &str, plugin: &str) {
         let mut times = Vec::new();
         for _ in 0..COLD {
             to_zero(release, plugin).await;
-            times.push(call(release, plugin).await.1);
+            let took = call(release, plugin).await.1;
+            if took > ODD {
+                tell_of(release, plugin, took).await;
+            }
+            times.push(took);
         }
         rounds.push(times);
     }
@@ -134,12 +141,26 @@ async fn call(release: &Release, plugin: &str) -> (Duration, Duration) {
 async fn to_zero(release: &Release, plugin: &str) {
     kubectl(&["-n", &release.sandbox, "scale", "plugin", plugin, "--replicas=0"]).await;
     until("the runner has ended", LONG, async || {
-        let selector = format!("famulus.dev/plugin={plugin},famulus.dev/part=runner");
-        let pods = objects(&release.sandbox, "pods", &selector).await;
+        let pods = objects(&release.sandbox, "pods", &runner_of(plugin)).await;
         if pods.is_empty() { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+/// When its Pod became what, and what was said of it.
+async fn tell_of(release: &Release, plugin: &str, took: Duration) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    eprintln!("{plugin}: a call from zero took {took:?}, until {now:.3}");
+    for pod in objects(&release.sandbox, "pods", &runner_of(plugin)).await {
+        eprintln!("made {}: {}", pod["metadata"]["creationTimestamp"], pod["status"]);
+    }
+    let sandbox = &release.sandbox;
+    eprintln!("{}", kubectl(&["-n", sandbox, "get", "events", "--sort-by=.lastTimestamp"]).await);
+}
+
+fn runner_of(plugin: &str) -> String {
+    format!("famulus.dev/plugin={plugin},famulus.dev/part=runner")
 }
 
 /// What a call costs without anything around it.

@@ -9,8 +9,8 @@
 use std::time::{Duration, Instant};
 
 use famulus_cluster_tests::helm::{CHART, VALUES, helm};
-use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, tried, until};
-use famulus_cluster_tests::release::{Release, condition, name};
+use famulus_cluster_tests::kubectl::{kubectl, ready_pod, tried};
+use famulus_cluster_tests::release::{Release, name};
 
 const RUNS: usize = 5;
 
@@ -45,7 +45,7 @@ async fn measured() -> [Duration; STAGES.len()] {
     helm(&["install", &name(), CHART, "-f", VALUES, "--create-namespace"]).await;
     times.push(begun.elapsed());
     for part in ["postgres", "app"] {
-        is_ready(part).await;
+        ready_pod(&name(), &format!("app.kubernetes.io/component={part}")).await;
         times.push(begun.elapsed());
     }
     let mut release = Release::open().await;
@@ -57,25 +57,10 @@ async fn measured() -> [Duration; STAGES.len()] {
     release.apply(&std::fs::read_to_string(sample).unwrap()).await;
     release.condition("dice", "Ready=True").await;
     times.push(begun.elapsed());
-    // The app hears of it a moment later.
-    until("the die was thrown", LONG, async || {
-        let reply = release.chat("Throw the die.").await;
-        if reply.contains("\"thrown\"") { Ok(()) } else { Err(reply) }
-    })
-    .await;
+    let reply = release.chat("Throw the die.").await;
+    assert!(reply.contains("\"thrown\""), "{reply}");
     times.push(begun.elapsed());
     times.try_into().unwrap()
-}
-
-async fn is_ready(part: &str) {
-    let selector = format!("app.kubernetes.io/component={part}");
-    until(&format!("{part} is ready"), LONG, async || {
-        let pods = objects(&name(), "pods", &selector).await;
-        let is_ready = |pod| condition(pod, "Ready").is_some_and(|one| one["status"] == "True");
-        let ready = pods.iter().any(is_ready);
-        if ready { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
-    })
-    .await;
 }
 
 /// Takes away the release and all that it keeps, its definitions aside.

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-pub use crate::reads::{address, object, objects, ready_pod};
+pub use crate::reads::{address, condition, is_ready, object, objects, ready_pod};
 
 /// How long something may take to come true on a busy machine of two cores.
 pub const LONG: Duration = Duration::from_mins(5);

@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::kubectl::{LONG, LOOK, program, until};
-use crate::release::condition;
 
 /// As long as the API server takes at most, and a little.
 const ANSWER: Duration = Duration::from_secs(70);
@@ -43,11 +42,8 @@ pub async fn objects(namespace: &str, kind: &str, selector: &str) -> Vec<Value> 
 pub async fn ready_pod(namespace: &str, selector: &str) -> Value {
     until(&format!("a Pod with {selector} is ready"), LONG, async || {
         let pods = objects(namespace, "pods", selector).await;
-        let is_ready = |pod: &&Value| {
-            pod["metadata"]["deletionTimestamp"].is_null()
-                && condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
-        };
-        pods.iter().find(is_ready).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
+        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && is_ready(pod);
+        pods.iter().find(stays).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
     })
     .await
 }
@@ -56,6 +52,16 @@ pub async fn ready_pod(namespace: &str, selector: &str) -> Value {
 pub async fn address(namespace: &str, selector: &str) -> String {
     let pod = ready_pod(namespace, selector).await;
     pod["status"]["podIP"].as_str().unwrap().to_owned()
+}
+
+/// A condition of an object.
+pub fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
+}
+
+/// Whether an object says of itself that it is ready.
+pub fn is_ready(object: &Value) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// What the server has there. While it is away, or too busy to answer, it is asked again: that is no

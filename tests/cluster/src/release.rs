@@ -12,7 +12,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::kubectl::{self, LONG, LOOK, address, kubectl, object, objects, until};
+use crate::kubectl::{
+    self, LONG, LOOK, address, condition, is_ready, kubectl, object, objects, until,
+};
 
 /// An assistant that can be talked to.
 pub struct Release {
@@ -204,7 +206,6 @@ impl Release {
     /// for.
     async fn has_heard(&self, plugin: &Value) {
         const SOON: Duration = Duration::from_secs(10);
-        let is_ready = condition(plugin, "Ready").is_some_and(|ready| ready["status"] == "True");
         let name = plugin["spec"]["name"].as_str().unwrap();
         let url = format!("{}/v1/plugins/{name}", self.address);
         let heard = async {
@@ -214,7 +215,9 @@ impl Release {
                     Ok(answer) => answer.json().await.unwrap_or_default(),
                     Err(_away) => Value::Null,
                 };
-                if known["ready"] == is_ready && known["revision"] == plugin["status"]["revision"] {
+                if known["ready"] == is_ready(plugin)
+                    && known["revision"] == plugin["status"]["revision"]
+                {
                     return;
                 }
                 sleep(LOOK).await;
@@ -250,11 +253,6 @@ async fn token_of(release: &str) -> String {
     let volumes = app["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
     let token = volumes.iter().find(|volume| volume["name"] == "token").unwrap();
     token["secret"]["secretName"].as_str().unwrap().to_owned()
-}
-
-/// A condition of an object.
-pub fn condition<'o>(object: &'o Value, kind: &str) -> Option<&'o Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
 /// Whether it speaks of the spec as it is.

@@ -2,8 +2,8 @@
 //! nothing else. gVisor is such a kernel. Others let no container do this, and then nothing does.
 //!
 //! ```text
-//! user and mount namespace ─► empty root ─► what may be read, read-only ─► what may be written
-//!                                                                   pivot, the old root is gone
+//! user and mount namespace ─► empty root ─► all that may be used ─► what may not be written, read-only
+//!                                                                       pivot, the old root is gone
 //! ```
 //!
 //! The tool has no right in the namespace once it is executed. It may make one inside of it, and
@@ -95,8 +95,7 @@ impl View {
         }
     }
 
-    /// Puts all of it beneath the new root. What is written is mounted once more there, behind what is
-    /// read around it.
+    /// Puts all of it beneath the new root, what lies around before what lies within it.
     fn show(&self, root: &Path) -> io::Result<()> {
         let beneath = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         for (path, real) in &self.links {

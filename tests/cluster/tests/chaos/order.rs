@@ -2,16 +2,15 @@
 
 use serde_json::Value;
 
-use famulus_cluster_tests::kubectl::{LONG, objects, until};
-use famulus_cluster_tests::release::{Release, condition, name};
+use famulus_cluster_tests::kubectl::{LONG, is_ready, objects, until};
+use famulus_cluster_tests::release::{Release, name};
 
 /// Waits until every Plugin is Ready, every Pod serves or has ended for good, and no Job is there.
 pub(crate) async fn is_kept(release: &Release) {
     let release_of_it = name();
     until("the installation is in order", LONG, async || {
         for plugin in objects(&release.sandbox, "plugins", "").await {
-            let ready = condition(&plugin, "Ready");
-            if ready.is_none_or(|ready| ready["status"] != "True") {
+            if !is_ready(&plugin) {
                 return Err(plugin["status"].to_string());
             }
         }
@@ -31,6 +30,5 @@ pub(crate) async fn is_kept(release: &Release) {
 }
 
 fn serves(pod: &Value) -> bool {
-    let is_ready = condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
-    is_ready && pod["metadata"]["deletionTimestamp"].is_null()
+    is_ready(pod) && pod["metadata"]["deletionTimestamp"].is_null()
 }

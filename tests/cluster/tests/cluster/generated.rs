@@ -8,7 +8,7 @@ use std::sync::Arc;
 use reqwest::Method;
 use serde_json::Value;
 
-use famulus_cluster_tests::kubectl::{LONG, object, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, condition, object, objects, until};
 use famulus_cluster_tests::release::{self, Release};
 use famulus_cluster_tests::server::{Server, TRY, plugins};
 
@@ -127,12 +127,12 @@ async fn nothing_that_is_made_for_generated_plugins_is_less_than_confined() {
 
 /// Built, not built for a reason that is told, or a Pod that waits for what no node has.
 fn is_settled(plugin: &Value) -> bool {
-    let found = |kind: &str| release::condition(plugin, kind).cloned().unwrap_or_default();
+    let found = |kind: &str| condition(plugin, kind).cloned().unwrap_or_default();
     let (built, ready) = (found("Built"), found("Ready"));
     const ENDS: [&str; 4] = ["Unschedulable", "SpecInvalid", "NameTaken", "NoRuntimeClass"];
     ["True", "False"].iter().any(|status| built["status"] == *status)
         || ENDS.iter().any(|reason| ready["reason"] == *reason)
-        || release::condition(plugin, "Confined").is_some_and(|it| it["status"] == "False")
+        || condition(plugin, "Confined").is_some_and(|it| it["status"] == "False")
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A plugin from `kubectl apply` to `kubectl delete`.
 
-use famulus_cluster_tests::kubectl::{self, LONG, kubectl, objects, until};
-use famulus_cluster_tests::release::{Release, condition, inline};
+use famulus_cluster_tests::kubectl::{self, LONG, condition, kubectl, objects, until};
+use famulus_cluster_tests::release::{Release, inline};
 
 #[tokio::test]
 async fn a_plugin_that_is_applied_is_used_in_a_conversation() {

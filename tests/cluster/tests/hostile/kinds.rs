@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::kubectl::{self, LONG, objects, until};
+use famulus_cluster_tests::kubectl::{self, ready_pod};
 use famulus_cluster_tests::release::Release;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,13 @@ pub(crate) fn plugin(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Valu
     .to_string()
 }
 
+/// A plugin of one Python tool, which is told what to do.
+pub(crate) fn program(name: &str, kind: Kind, tool_of_it: &str, program: &str) -> String {
+    let (manifest, run) = (format!("{tool_of_it}/manifest.json"), format!("{tool_of_it}/run.py"));
+    let of_tool = tool(tool_of_it, "run.py", &["what"]);
+    plugin(name, kind, &[(&manifest, &of_tool), (&run, program)], &json!({}))
+}
+
 /// The manifest of a tool that takes texts.
 pub(crate) fn tool(name: &str, entrypoint: &str, texts: &[&str]) -> String {
     let parameter = json!({"type": "string", "description": "A text."});
@@ -87,15 +94,8 @@ pub(crate) async fn run(release: &Release, plugin: &str, tool: &str, parameters:
     result["result"]["runs"][0].clone()
 }
 
-/// The running Pod of a plugin.
+/// The Pod of a plugin.
 pub(crate) async fn pod(release: &Release, plugin: &str) -> Value {
     let selector = format!("famulus.dev/plugin={plugin},famulus.dev/part=runner");
-    until(&format!("{plugin} has a Pod"), LONG, async || {
-        let pods = objects(&release.sandbox, "pods", &selector).await;
-        let lives = |pod: &&Value| {
-            pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["podIP"].is_string()
-        };
-        pods.iter().find(lives).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
-    })
-    .await
+    ready_pod(&release.sandbox, &selector).await
 }

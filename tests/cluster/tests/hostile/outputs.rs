@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::kubectl::objects;
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, plugin, run, tool};
+use crate::kinds::{Kind, classes, program, run};
 
 #[tokio::test]
 async fn files_that_lead_elsewhere_are_left_behind_and_huge_ones_are_not_taken() {
@@ -19,11 +19,7 @@ async fn files_that_lead_elsewhere_are_left_behind_and_huge_ones_are_not_taken()
 
 async fn of(release: &Release, kind: Kind) {
     let name = format!("outputs-{}", kind.name());
-    let files = [
-        ("leave/manifest.json", &*tool("leave", "run.py", &["what"])),
-        ("leave/run.py", include_str!("outputs/run.py")),
-    ];
-    release.apply(&plugin(&name, kind, &files, &json!({}))).await;
+    release.apply(&program(&name, kind, "leave", include_str!("outputs/run.py"))).await;
     release.condition(&name, "Ready=True").await;
     let leave = async |what: &str| {
         let said = run(release, &name, "leave", &json!({"what": what})).await;

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::kubectl;
-use famulus_cluster_tests::release::{Release, condition};
+use famulus_cluster_tests::kubectl::condition;
+use famulus_cluster_tests::release::Release;
 
 use crate::git::{Bare, Entry};
 use crate::kinds::{Kind, classes, plugin, run, tool};

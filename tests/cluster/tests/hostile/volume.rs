@@ -7,7 +7,7 @@ use serde_json::json;
 use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, plugin, run, tool};
+use crate::kinds::{Kind, classes, program, run};
 
 /// What fills it, and what the next call reads of it.
 const WAYS: [(&str, &str); 2] = [("fill", "bytes"), ("files", "files")];
@@ -61,11 +61,7 @@ async fn keeps(release: &Release, name: &str) {
 }
 
 fn filler(name: &str, kind: Kind) -> String {
-    let files = [
-        ("keep/manifest.json", &*tool("keep", "run.py", &["what"])),
-        ("keep/run.py", include_str!("volume/run.py")),
-    ];
-    plugin(name, kind, &files, &json!({}))
+    program(name, kind, "keep", include_str!("volume/run.py"))
 }
 
 /// Does what the refusal says: the volume goes, and a new one comes.

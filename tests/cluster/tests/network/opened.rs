@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, objects, until};
-use famulus_cluster_tests::release::{self, Release, condition, inline};
+use famulus_cluster_tests::kubectl::{self, LONG, condition, kubectl, object, objects, until};
+use famulus_cluster_tests::release::{self, Release, inline};
 use tokio::time::Instant;
 
 use crate::changes::{AS_HELM, bare};

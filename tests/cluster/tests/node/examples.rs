@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::beside::{Repository, plugin};
-use famulus_cluster_tests::kubectl::kubectl;
-use famulus_cluster_tests::release::{Release, condition};
+use famulus_cluster_tests::kubectl::{condition, kubectl};
+use famulus_cluster_tests::release::Release;
 
 /// Where the plugins that come with the project are.
 pub(crate) fn example(name: &str) -> PathBuf {

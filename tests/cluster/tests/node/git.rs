@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::beside::{Repository, publish};
-use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
-use famulus_cluster_tests::release::{Release, condition};
+use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, until};
+use famulus_cluster_tests::release::Release;
 
 const MANIFEST: &str = r#"{
   "name": "greeter",

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::beside::{Repository, plugin};
-use famulus_cluster_tests::release::{Release, condition};
+use famulus_cluster_tests::kubectl::condition;
+use famulus_cluster_tests::release::Release;
 
 const TOOLS: usize = 40;
 const FILES: usize = 3_000;

@@ -1,8 +1,8 @@
 //! A cluster that ignores NetworkPolicies and has no StorageClass: Famulus notices, says so, and
 //! runs nothing of a plugin.
 
-use famulus_cluster_tests::kubectl::{LONG, object, until};
-use famulus_cluster_tests::release::{Release, condition, inline};
+use famulus_cluster_tests::kubectl::{LONG, condition, object, until};
+use famulus_cluster_tests::release::{Release, inline};
 
 #[tokio::test]
 async fn where_policies_are_ignored_no_plugin_code_runs() {
