@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -27,6 +28,25 @@ pub async fn kill_container(namespace: &str, selector: &str) -> Value {
     .await;
     kill(pid);
     pod
+}
+
+/// Kills all that a Pod in gVisor is on the machine: its kernel, and what serves its files.
+pub fn kill_all(pod: &Value) {
+    let is_shim = |pid: &i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.starts_with("containerd-shim")
+    };
+    of_pod(pod).into_iter().filter(|pid| !is_shim(pid)).for_each(kill);
+}
+
+/// The processes of a Pod, as the machine calls them.
+pub fn of_pod(pod: &Value) -> Vec<i32> {
+    let mark = format!("pod{}", pod["metadata"]["uid"].as_str().unwrap());
+    let mut all = processes();
+    all.retain(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(&mark))
+    });
+    all
 }
 
 /// Kills a part of the node by the name of its program; nobody starts it again.
@@ -74,6 +94,10 @@ fn processes() -> Vec<i32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).collect()
 }
 
+/// Its end may have come by that of another one.
 fn kill(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    match kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => panic!("{pid} cannot be killed: {error}"),
+    }
 }

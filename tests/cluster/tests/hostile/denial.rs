@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use famulus_cluster_tests::host::of_pod;
 use famulus_cluster_tests::kubectl::until;
 use famulus_cluster_tests::release::Release;
 
@@ -86,13 +87,8 @@ async fn is_usable(release: &Release, name: &str) {
 
 /// Processes of a Pod and the memory that they hold, as the node sees it.
 fn used(pod: &Value) -> (usize, u64) {
-    let mark = format!("pod{}", pod["metadata"]["uid"].as_str().unwrap());
-    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let inside = names.filter(|path| {
-        fs::read_to_string(path.join("cgroup")).is_ok_and(|groups| groups.contains(&mark))
-    });
-    let pages = inside.map(|path| {
-        let sizes = fs::read_to_string(path.join("statm")).unwrap_or_default();
+    let pages = of_pod(pod).into_iter().map(|pid| {
+        let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
         sizes.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0)
     });
     pages.fold((0, 0), |(count, bytes), pages| (count + 1, bytes + pages * 4096))

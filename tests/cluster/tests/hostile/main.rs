@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "figures are for people")]
 
 mod denial;
+mod ended;
 mod escape;
 mod git;
 mod kinds;

@@ -13,17 +13,22 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "the environment says which cluster it is")]
 
+mod way;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::figures::{self, percentile};
 use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release::{Release, inline};
+
+use way::{Counted, Ways};
 
 const ROUNDS: usize = 5;
 const WARM: usize = 200;
@@ -70,17 +75,19 @@ async fn warm(release: &Release, kind: &str, plugin: &str) {
     call(release, plugin).await;
     let (mut spawns, mut starts, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     let mut at_once = Vec::new();
-    let before = writes();
+    let (before, mut parts) = (writes(), Vec::new());
     for _ in 0..ROUNDS {
         // One token may ask only so often in the long run.
         tokio::time::sleep(Duration::from_secs(4)).await;
         spawns.push((0..WARM).map(|_| spawn()).collect());
         let (mut start, mut end) = (Vec::new(), Vec::new());
+        let counted = Counted::now(release).await;
         for _ in 0..WARM {
             let (started, ended) = call(release, plugin).await;
             start.push(started);
             end.push(ended);
         }
+        parts.push(Counted::now(release).await.told_since(&counted));
         starts.push(start);
         whole.push(end);
         let calls = join_all((0..AT_ONCE).map(|_| call(release, plugin))).await;
@@ -91,17 +98,23 @@ async fn warm(release: &Release, kind: &str, plugin: &str) {
     told(&format!("{kind}: warm call, sent until its first line"), &mut starts);
     told(&format!("{kind}: warm call, whole"), &mut whole);
     told(&format!("{kind}: {AT_ONCE} calls at once of a concurrent tool, each"), &mut at_once);
+    println!("{kind}, a warm call by its parts, means of each round:\n{}", parts.join("\n"));
     println!("| {kind}: API writes of the app in {calls} warm calls | {} |", writes() - before);
 }
 
 async fn cold(release: &Release, kind: &str, plugin: &str) {
-    let mut rounds = Vec::new();
+    let (mut rounds, mut ways) = (Vec::new(), Ways::default());
     for _ in 0..ROUNDS {
         let mut times = Vec::new();
         for _ in 0..COLD {
             to_zero(release, plugin).await;
+            let (counted, sent) = (Counted::now(release).await, now());
             let took = call(release, plugin).await.1;
+            let ended = now();
+            let [found, ..] = Counted::now(release).await.since(&counted);
+            let way = ways.add(plugin, sent, found, ended);
             if took > ODD {
+                eprintln!("{way}");
                 tell_of(release, plugin, took).await;
             }
             times.push(took);
@@ -109,6 +122,7 @@ async fn cold(release: &Release, kind: &str, plugin: &str) {
         rounds.push(times);
     }
     told(&format!("{kind}: call from zero, whole"), &mut rounds);
+    println!("{kind}, a call from zero by its way, medians:\n{}", ways.told());
 }
 
 fn manifest(plugin: &str, more: &str) -> String {
@@ -150,13 +164,16 @@ async fn to_zero(release: &Release, plugin: &str) {
 
 /// When its Pod became what, and what was said of it.
 async fn tell_of(release: &Release, plugin: &str, took: Duration) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    eprintln!("{plugin}: a call from zero took {took:?}, until {now:.3}");
+    eprintln!("{plugin}: a call from zero took {took:?}, until {}", now());
     for pod in objects(&release.sandbox, "pods", &runner_of(plugin)).await {
         eprintln!("made {}: {}", pod["metadata"]["creationTimestamp"], pod["status"]);
     }
     let sandbox = &release.sandbox;
     eprintln!("{}", kubectl(&["-n", sandbox, "get", "events", "--sort-by=.lastTimestamp"]).await);
+}
+
+fn now() -> Timestamp {
+    SystemTime::now().try_into().unwrap()
 }
 
 fn runner_of(plugin: &str) -> String {

@@ -1,0 +1,63 @@
+//! The whole container of a runner is killed, as a kernel with cgroup v2 does when one of its
+//! processes takes too much memory: the call that ran says so, the next finds the plugin anew, and a
+//! neighbour's call goes on meanwhile.
+
+use serde_json::json;
+
+use famulus_cluster_tests::host::{kill_all, kill_container, of_pod};
+use famulus_cluster_tests::kubectl::{LONG, until};
+use famulus_cluster_tests::release::Release;
+
+use crate::kinds::{Kind, classes, pod, program, run};
+
+/// Sleeps as long as it is told, and says so.
+const SLEEP: &str = "#!/usr/bin/env python3\nimport json, sys, time\n\
+    what = json.load(sys.stdin)[\"what\"]\ntime.sleep(float(what))\nprint(json.dumps(what))\n";
+
+#[tokio::test]
+async fn a_runner_whose_whole_container_is_killed_is_named_and_comes_back() {
+    classes().await;
+    let release = Release::open().await;
+    tokio::join!(of(&release, Kind::Host), of(&release, Kind::User), of(&release, Kind::Gvisor));
+}
+
+async fn of(release: &Release, kind: Kind) {
+    let (name, neighbour) = (format!("ended-{}", kind.name()), format!("calm-{}", kind.name()));
+    for plugin in [&name, &neighbour] {
+        release.apply(&program(plugin, kind, "sleep", SLEEP)).await;
+        release.condition(plugin, "Ready=True").await;
+    }
+    for plugin in [&name, &neighbour] {
+        sleeps(release, plugin, "0").await;
+    }
+    let killed = pod(release, &name).await;
+    let before = of_pod(&killed).len();
+    let lost = async {
+        let said = run(release, &name, "sleep", &json!({"what": "25"})).await;
+        assert!(said.to_string().contains("ended while the call ran"), "{name}: {said}");
+    };
+    let kill = async {
+        until(&format!("{name} runs"), LONG, async || {
+            let now = of_pod(&killed).len();
+            // In gVisor the machine sees no process of a tool: then the call is given its time.
+            if now > before || kind == Kind::Gvisor { Ok(()) } else { Err(now.to_string()) }
+        })
+        .await;
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        match kind {
+            Kind::Host | Kind::User => {
+                let selector = format!("famulus.dev/plugin={name},famulus.dev/part=runner");
+                kill_container(&release.sandbox, &selector).await;
+            }
+            Kind::Gvisor => kill_all(&killed),
+        }
+    };
+    tokio::join!(lost, kill, sleeps(release, &neighbour, "10"));
+    sleeps(release, &name, "0").await;
+    release.delete(&[&name, &neighbour]).await;
+}
+
+async fn sleeps(release: &Release, name: &str, seconds: &str) {
+    let said = run(release, name, "sleep", &json!({"what": seconds})).await;
+    assert_eq!(said["output"]["text"], json!(seconds).to_string(), "{name}: {said}");
+}
