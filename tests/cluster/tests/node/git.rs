@@ -1,7 +1,7 @@
 //! Plugins from git, with the internet that stands beside a node of `cargo xtask cluster`.
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use famulus_cluster_tests::beside::{Repository, publish};
 use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, until};
@@ -70,15 +70,6 @@ async fn refresh(release: &Release, number: u32) {
         .await;
 }
 
-/// Waits until a message of the conversation holds this text.
-async fn hears(release: &Release, text: &str) -> Value {
-    until(&format!("a message holds {text:?}"), LONG, async || {
-        let (_, messages) = release.ask(Method::GET, &release.messages(), None).await;
-        if messages.to_string().contains(text) { Ok(messages) } else { Err(messages.to_string()) }
-    })
-    .await
-}
-
 #[tokio::test]
 async fn a_plugin_from_git_is_configured_used_late_broken_mended_and_pinned() {
     publish("salutation", "def greet(name):\n    return f'Good day, {name}'\n");
@@ -112,7 +103,7 @@ async fn a_plugin_from_git_is_configured_used_late_broken_mended_and_pinned() {
     // An async tool answers at once, and its result comes by itself.
     let reply = release.chat("run later of greeter").await;
     assert!(reply.contains("is running"), "{reply}");
-    hears(&release, "late but well").await;
+    release.hears("late but well").await;
 
     // A bad commit is refused, and the revision before goes on.
     repository.write("greet/manifest.json", r#"{"name": "greet"}"#);
