@@ -18,6 +18,7 @@ mod digest;
 mod images;
 mod manifests;
 mod programs;
+mod report;
 mod scratch;
 mod shell;
 mod space;

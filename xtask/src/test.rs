@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything that must hold, from a clean clone, in one command.
 
 use std::fmt::Write as _;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
 use crate::{check, cluster, images, programs, space, sqlx, tidy};
@@ -16,13 +16,6 @@ pub(crate) struct Args {
     quick: bool,
     /// Only tests whose name contains this; leaves out the checks that are not tests
     filter: Option<String>,
-}
-
-/// What ran and how long it took, for the closing line.
-struct Report {
-    parts: Vec<String>,
-    begun: Instant,
-    part_begun: Instant,
 }
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
@@ -49,12 +42,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     if filter.is_none() && !quick {
         images::run(shell, images::Args::for_tests()).await?;
         report.done("images and their proofs");
-        cluster::suite::run_all(shell).await?;
-        report.done("a whole installation on a cluster");
+        cluster::suite::run_all(shell, &mut report).await?;
         check::lints(shell).await?;
         report.done("lints");
     }
-    println!("{}", report.closing(quick, filter));
+    println!("{}\n{}", report.table(), closing(quick, filter));
     Ok(())
 }
 
@@ -101,28 +93,14 @@ fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
     command
 }
 
-impl Report {
-    fn new() -> Self {
-        Self { parts: Vec::new(), begun: Instant::now(), part_begun: Instant::now() }
+/// A run that left something out says so in its last line.
+fn closing(quick: bool, filter: Option<&str>) -> String {
+    let mut line = "ok".to_owned();
+    if let Some(filter) = filter {
+        let _ = write!(line, "; only tests whose name contains {filter:?}");
     }
-
-    /// Says it at once as well: a run that fails later has told how long it took so far.
-    fn done(&mut self, part: &str) {
-        let took = self.part_begun.elapsed().as_secs();
-        println!("done after {took} s: {part}");
-        self.parts.push(format!("{part} ({took} s)"));
-        self.part_begun = Instant::now();
+    if quick {
+        line.push_str("; left out: everything that needs Postgres, and the checks");
     }
-
-    fn closing(&self, quick: bool, filter: Option<&str>) -> String {
-        let mut line = format!("ok: {}", self.parts.join(", "));
-        if let Some(filter) = filter {
-            let _ = write!(line, "; only tests whose name contains {filter:?}");
-        }
-        if quick {
-            line.push_str("; left out: everything that needs Postgres, and the checks");
-        }
-        let _ = write!(line, "; {} s in all", self.begun.elapsed().as_secs());
-        line
-    }
+    line
 }

@@ -9,10 +9,10 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
+use crate::report::Report;
 use crate::shell::{Shell, cargo, output_of};
 use crate::{images, space};
 
@@ -93,10 +93,10 @@ impl Wanted {
 }
 
 /// Runs all of them, as a part of `cargo xtask test`, with images that were built before.
-pub(crate) async fn run_all(shell: &mut Shell) -> Result<()> {
+pub(crate) async fn run_all(shell: &mut Shell, report: &mut Report) -> Result<()> {
     let archives = release::IMAGES.map(images::archive_of);
     let wanted = Wanted { keep: false, target: None, filter: None };
-    with_images(shell, "suite", &wanted, &archives).await
+    with_images(shell, "suite", &wanted, &archives, report).await
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
@@ -117,7 +117,10 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
         return shell.run(tests(&ANYWHERE, wanted.filter.as_deref())).await;
     }
     images::for_tests(shell, &release::IMAGES).await?;
-    with_images(shell, name, wanted, &release::IMAGES.map(images::archive_of)).await
+    let mut report = Report::new();
+    with_images(shell, name, wanted, &release::IMAGES.map(images::archive_of), &mut report).await?;
+    println!("{}", report.table());
+    Ok(())
 }
 
 async fn with_images(
@@ -125,11 +128,13 @@ async fn with_images(
     name: &str,
     wanted: &Wanted,
     archives: &[PathBuf],
+    report: &mut Report,
 ) -> Result<()> {
     for home in HOMES.iter().filter(|home| !wanted.targets_of(home).is_empty()) {
         let place = Place::new(&format!("{name}{}", home.suffix))?;
         up::run(shell, &place, home.variant).await?;
-        let outcome = on_the_node(shell, &place, home, wanted, archives).await;
+        report.done(&format!("a cluster, `{}`", place.name));
+        let outcome = on_the_node(shell, &place, home, wanted, archives, report).await;
         if outcome.is_err() {
             say_what_is_there(&place);
         }
@@ -147,17 +152,19 @@ async fn on_the_node(
     home: &'static Home,
     wanted: &Wanted,
     archives: &[PathBuf],
+    report: &mut Report,
 ) -> Result<()> {
     release::install(shell, place, archives, home.values).await?;
+    report.done("helm install");
     for target in wanted.targets_of(home) {
         if target.name == UNINSTALL.name && wanted.is_all() {
             release::test(shell, place).await?;
+            report.done("helm test");
         }
-        let begun = Instant::now();
         let tests = tests(target, wanted.filter.as_deref());
         let tests = release::looked_at(shell, place, &tests).await?;
         shell.run(tests).await?;
-        println!("tests/cluster, {}: {} s", target.name, begun.elapsed().as_secs());
+        report.done(&format!("tests/cluster: {}", target.name));
     }
     Ok(())
 }

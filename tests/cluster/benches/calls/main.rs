@@ -159,7 +159,8 @@ async fn to_zero(release: &Release, plugin: &str) {
         if pods.is_empty() { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Nobody asks for a runner again within five seconds, unless the app itself let it end.
+    tokio::time::sleep(Duration::from_secs(4)).await;
 }
 
 /// When its Pod became what, and what was said of it.
