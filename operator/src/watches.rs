@@ -24,8 +24,9 @@ use crate::asked::Asked;
 use crate::cache::Cache;
 use crate::context::{Context, Stores};
 
-/// Objects in one answer while a list is read.
-const PAGE: u32 = 250;
+/// Objects in one answer while a list is read. What is kept of one lies among what was read with it,
+/// and holds on to the pages of memory around it: few at a time leave few such pages.
+const PAGE: u32 = 50;
 
 /// A Plugin as the controller queues it: its name. What else is known of it is in its cache.
 pub type Queued = PartialObjectMeta<Plugin>;
