@@ -28,8 +28,12 @@ impl Cluster {
                 lost.push(failure);
             }
         }
-        if lost.is_empty() || !self.end_of(runner, before).await.is_some_and(|end| end.for_memory) {
+        if lost.is_empty() {
             return result;
+        }
+        match timeout(TOLD, self.end_of(runner, before)).await {
+            Ok(end) if end.for_memory => {}
+            Ok(_) | Err(_) => return result,
         }
         let limit = runner.memory.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
         for failure in lost {
@@ -42,19 +46,16 @@ impl Cluster {
         result
     }
 
-    /// How the container ended, once it is another end than `before`.
-    async fn end_of(&self, runner: &Runner, before: Option<Ended>) -> Option<Ended> {
+    /// How the runner's container ended, once that is told of another end than `before`.
+    pub(crate) async fn end_of(&self, runner: &Runner, before: Option<Ended>) -> Ended {
         let mut changes = self.table.subscribe();
-        let told = async {
-            loop {
-                let now = runner.facts().ended_before;
-                if now.is_some() && now != before {
-                    return now;
-                }
-                // The sender lives as long as the table.
-                let _changed = changes.changed().await;
+        loop {
+            match runner.facts().ended_before {
+                Some(now) if before != Some(now) => return now,
+                Some(_) | None => {}
             }
-        };
-        timeout(TOLD, told).await.unwrap_or_default()
+            // The sender lives as long as the table.
+            let _changed = changes.changed().await;
+        }
     }
 }

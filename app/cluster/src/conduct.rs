@@ -226,10 +226,18 @@ impl Cluster {
         stages: &mut Stages,
     ) -> Result<Waited, SandboxError> {
         let mut heard = Instant::now();
-        let mut unknown = 0;
+        let (mut unknown, mut before) = (0, awaited.before);
         loop {
             if let Some(mut response) = lines.take() {
-                match lines::follow(&mut response, awaited.progress, stages).await {
+                let followed = tokio::select! {
+                    followed = lines::follow(&mut response, awaited.progress, stages) => followed,
+                    // Whoever died with its network hangs up on nobody.
+                    end = self.end_of(runner, before) => {
+                        before = Some(end);
+                        Err(lines::cut("its container was started again"))
+                    }
+                };
+                match followed {
                     Ok(result) => {
                         return Ok(self.ended(&awaited, known, runner, result, stages).await);
                     }

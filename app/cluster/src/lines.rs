@@ -53,7 +53,7 @@ pub(crate) async fn follow(
     }
 }
 
-fn cut(what: &str) -> WireError {
+pub(crate) fn cut(what: &str) -> WireError {
     WireError::Broken(format!("its runner was cut off: {what}"))
 }
 

@@ -110,6 +110,32 @@ async fn a_runner_that_is_lost_to_its_memory_limit_is_named_so() {
 }
 
 #[tokio::test]
+async fn a_runner_that_dies_with_its_network_is_noticed_by_its_successor() {
+    let bench = Bench::new().await;
+    bench.plugin.tool("count", json!({}), COUNTED);
+    let (before, after) = (address(), address());
+    let runner = bench.plugin.start(before);
+    bench.pod("one", before, true);
+    let begun = Instant::now();
+    let call = bench.run("c1", "count", json!({}));
+    let crash = async {
+        until("it runs", || !bench.plugin.state("runs").is_empty()).await;
+        // As one that is gone with its network: it hangs up on nobody.
+        runner.freeze();
+        let successor = bench.plugin.start(after);
+        bench.api.change("pods", "one", |pod| {
+            pod["status"]["podIP"] = json!(after.to_string());
+            pod["status"]["containerStatuses"] = ended("Error", "2026-11-21T10:05:00Z");
+        });
+        successor
+    };
+    let (answer, _successor) = tokio::join!(call, crash);
+    let run = only(answer);
+    assert!(matches!(&run.output, RunOutput::Unknown(_)), "{run:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn a_pod_that_is_gone_in_the_middle_is_lost_and_nobody_else_is_asked() {
     let bench = Bench::new().await;
     bench.plugin.tool("count", json!({}), COUNTED);

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use famulus_lifecycle::{OnExit, Tasks};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -180,8 +181,16 @@ impl Runner {
 
     /// Asks it to end: it drains.
     pub(crate) fn drain(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    /// Its connections stay, and nothing comes of them any more.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
 

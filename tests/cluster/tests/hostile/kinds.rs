@@ -1,6 +1,7 @@
 //! The three kinds of Pods, side by side on one installation.
 
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use famulus_cluster_tests::kubectl::{self, ready_pod};
 use famulus_cluster_tests::release::Release;
@@ -37,8 +38,13 @@ impl Kind {
     }
 }
 
-/// Tells the cluster of the class that is not its own.
+/// Tells the cluster of the class that is not its own; tests that begin at once do so once.
 pub(crate) async fn classes() {
+    static TOLD: OnceCell<()> = OnceCell::const_new();
+    TOLD.get_or_init(tell).await;
+}
+
+async fn tell() {
     let class = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": "host-users"}, "handler": "runc",
