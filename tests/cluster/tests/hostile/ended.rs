@@ -8,7 +8,9 @@ use famulus_cluster_tests::host::{kill_all, kill_container, of_pod};
 use famulus_cluster_tests::kubectl::{LONG, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, pod, program, run};
+use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+
+const NEIGHBOUR: &str = "calm";
 
 /// Sleeps as long as it is told, and says so.
 const SLEEP: &str = "#!/usr/bin/env python3\nimport json, sys, time\n\
@@ -18,17 +20,17 @@ const SLEEP: &str = "#!/usr/bin/env python3\nimport json, sys, time\n\
 async fn a_runner_whose_whole_container_is_killed_is_named_and_comes_back() {
     classes().await;
     let release = Release::open().await;
+    release.apply(&sleeper(NEIGHBOUR, Kind::User)).await;
     tokio::join!(of(&release, Kind::Host), of(&release, Kind::User), of(&release, Kind::Gvisor));
+    release.delete(&[NEIGHBOUR]).await;
 }
 
 async fn of(release: &Release, kind: Kind) {
-    let (name, neighbour) = (format!("ended-{}", kind.name()), format!("calm-{}", kind.name()));
-    for plugin in [&name, &neighbour] {
-        release.apply(&program(plugin, kind, "sleep", SLEEP)).await;
-        release.condition(plugin, "Ready=True").await;
-    }
-    for plugin in [&name, &neighbour] {
-        sleeps(release, plugin, "0").await;
+    let name = format!("ended-{}", kind.name());
+    release.apply(&sleeper(&name, kind)).await;
+    for one in [&*name, NEIGHBOUR] {
+        release.condition(one, "Ready=True").await;
+        sleeps(release, one, "0").await;
     }
     let killed = pod(release, &name).await;
     let before = of_pod(&killed).len();
@@ -52,9 +54,16 @@ async fn of(release: &Release, kind: Kind) {
             Kind::Gvisor => kill_all(&killed),
         }
     };
-    tokio::join!(lost, kill, sleeps(release, &neighbour, "10"));
+    tokio::join!(lost, kill, sleeps(release, NEIGHBOUR, "5"));
     sleeps(release, &name, "0").await;
-    release.delete(&[&name, &neighbour]).await;
+    release.delete(&[&name]).await;
+}
+
+/// Without a volume, which would take time and stands in no way of this.
+fn sleeper(name: &str, kind: Kind) -> String {
+    let manifest = tool("sleep", "run.py", &["what"]);
+    let files = [("sleep/manifest.json", &*manifest), ("sleep/run.py", SLEEP)];
+    plugin(name, kind, &files, &json!({"state": "Ephemeral"}))
 }
 
 async fn sleeps(release: &Release, name: &str, seconds: &str) {
