@@ -35,7 +35,7 @@ const WARM: usize = 200;
 const COLD: usize = 5;
 const AT_ONCE: usize = 50;
 /// A call from zero that took longer is told with what its Pod went through.
-const ODD: Duration = Duration::from_secs(3);
+const ODD: Duration = Duration::from_secs(6);
 
 /// Says when its first line ran.
 const SCRIPT: &str =
@@ -48,7 +48,7 @@ async fn main() {
     let kinds = [
         ("Persistent", "bench-persistent", ""),
         ("Ephemeral", "bench-ephemeral", "  state: Ephemeral\n"),
-        ("gVisor", "bench-gvisor", "  state: Ephemeral\n  runner: {runtimeClassName: gvisor}\n"),
+        ("gVisor", "bench-gvisor", "  runner: {runtimeClassName: gvisor}\n"),
     ];
     for (kind, plugin, more) in kinds {
         let mut times = Vec::new();
