@@ -55,7 +55,8 @@ async fn who_takes_all_there_is_gets_an_error_that_names_it_and_gives_it_back() 
 
 async fn all_of(release: &Release, kind: Kind) {
     let name = format!("denial-{}", kind.name());
-    release.apply(&program(&name, kind, "attack", include_str!("denial/run.py"))).await;
+    let run_py = include_str!("denial/run.py");
+    release.apply(&program(&name, kind, "attack", run_py, &json!({}))).await;
     release.condition(&name, "Ready=True").await;
     is_usable(release, &name).await;
     let pod = pod(release, &name).await;

@@ -2,13 +2,15 @@
 //! processes takes too much memory: the call that ran says so, the next finds the plugin anew, and a
 //! neighbour's call goes on meanwhile.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use famulus_cluster_tests::host::{kill_all, kill_container, of_pod};
 use famulus_cluster_tests::kubectl::{LONG, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+use crate::kinds::{Kind, classes, pod, program, run};
 
 const NEIGHBOUR: &str = "calm";
 
@@ -45,7 +47,7 @@ async fn of(release: &Release, kind: Kind) {
             if now > before || kind == Kind::Gvisor { Ok(()) } else { Err(now.to_string()) }
         })
         .await;
-        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
         match kind {
             Kind::Host | Kind::User => {
                 let selector = format!("famulus.dev/plugin={name},famulus.dev/part=runner");
@@ -61,9 +63,7 @@ async fn of(release: &Release, kind: Kind) {
 
 /// Without a volume, which would take time and stands in no way of this.
 fn sleeper(name: &str, kind: Kind) -> String {
-    let manifest = tool("sleep", "run.py", &["what"]);
-    let files = [("sleep/manifest.json", &*manifest), ("sleep/run.py", SLEEP)];
-    plugin(name, kind, &files, &json!({"state": "Ephemeral"}))
+    program(name, kind, "sleep", SLEEP, &json!({"state": "Ephemeral"}))
 }
 
 async fn sleeps(release: &Release, name: &str, seconds: &str) {

@@ -74,11 +74,17 @@ pub(crate) fn plugin(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Valu
     .to_string()
 }
 
-/// A plugin of one Python tool, which is told what to do.
-pub(crate) fn program(name: &str, kind: Kind, tool_of_it: &str, program: &str) -> String {
+/// A plugin of one Python tool, which is told what to do; see [`plugin`] for the spec.
+pub(crate) fn program(
+    name: &str,
+    kind: Kind,
+    tool_of_it: &str,
+    program: &str,
+    spec: &Value,
+) -> String {
     let (manifest, run) = (format!("{tool_of_it}/manifest.json"), format!("{tool_of_it}/run.py"));
     let of_tool = tool(tool_of_it, "run.py", &["what"]);
-    plugin(name, kind, &[(&manifest, &of_tool), (&run, program)], &json!({}))
+    plugin(name, kind, &[(&manifest, &of_tool), (&run, program)], spec)
 }
 
 /// The manifest of a tool that takes texts.

@@ -19,7 +19,8 @@ async fn files_that_lead_elsewhere_are_left_behind_and_huge_ones_are_not_taken()
 
 async fn of(release: &Release, kind: Kind) {
     let name = format!("outputs-{}", kind.name());
-    release.apply(&program(&name, kind, "leave", include_str!("outputs/run.py"))).await;
+    let run_py = include_str!("outputs/run.py");
+    release.apply(&program(&name, kind, "leave", run_py, &json!({}))).await;
     release.condition(&name, "Ready=True").await;
     let leave = async |what: &str| {
         let said = run(release, &name, "leave", &json!({"what": what})).await;

@@ -61,7 +61,7 @@ async fn keeps(release: &Release, name: &str) {
 }
 
 fn filler(name: &str, kind: Kind) -> String {
-    program(name, kind, "keep", include_str!("volume/run.py"))
+    program(name, kind, "keep", include_str!("volume/run.py"), &json!({}))
 }
 
 /// Does what the refusal says: the volume goes, and a new one comes.
