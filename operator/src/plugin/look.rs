@@ -18,8 +18,10 @@ use super::record::Revision;
 const START_WITH_CLAIM: SignedDuration = SignedDuration::from_secs(75);
 const START: SignedDuration = SignedDuration::from_secs(20);
 
-/// How long a runner that runs may look at its network and test itself until it takes calls.
+/// How long a runner that runs may look at its network and test itself until it takes calls; without
+/// a volume it also fetches packages and runs the init script, which may take 5 min each.
 const SERVE: SignedDuration = SignedDuration::from_secs(60);
+const SERVE_AND_BUILD: SignedDuration = SignedDuration::from_secs(660);
 
 /// How far the Pod of a build has come.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +144,8 @@ pub fn start(pod: &Pod, now: Timestamp) -> Option<Trouble> {
 pub fn serve(pod: &Pod, now: Timestamp) -> Option<Trouble> {
     let container = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
     let began = container.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0;
-    (!is_ready(pod) && now.duration_since(began) > SERVE).then(|| {
+    let patience = if has_claim(pod) { SERVE } else { SERVE_AND_BUILD };
+    (!is_ready(pod) && now.duration_since(began) > patience).then(|| {
         let pod = pod.metadata.name.as_deref().unwrap_or_default();
         Trouble::Failing(format!(
             "its runner runs and takes no calls; see kubectl logs of the Pod {pod} for what it misses"
@@ -162,6 +165,10 @@ fn waits(status: &ContainerStatus) -> Option<Trouble> {
     match reason {
         "CrashLoopBackOff" => {
             let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+            let left = last.and_then(|last| serde_json::from_str(last.message.as_deref()?).ok());
+            if let Some(Built::Failed(failure)) = left {
+                return Some(Trouble::Failing(failure.message));
+            }
             let code = last.map_or(0, |last| last.exit_code);
             let why = last.and_then(|last| last.reason.clone()).unwrap_or_default();
             Some(Trouble::Failing(format!(
@@ -241,6 +248,9 @@ mod tests {
         let pod = |ready: &str, state: serde_json::Value| -> Pod {
             serde_json::from_value(json!({
                 "metadata": {"name": "weather-runner-1"},
+                "spec": {"containers": [], "volumes": [
+                    {"name": "state", "persistentVolumeClaim": {"claimName": "weather-state"}},
+                ]},
                 "status": {
                     "conditions": [{"type": "Ready", "status": ready}],
                     "containerStatuses": [{
@@ -262,5 +272,22 @@ mod tests {
             matches!(&told, Some(Trouble::Failing(text)) if text.contains("weather-runner-1")),
             "{told:?}"
         );
+        // One that makes its tree itself has time for it.
+        let mut own = pod("False", running());
+        own.spec = None;
+        assert_eq!(serve(&own, late), None);
+        assert!(serve(&own, began + SERVE_AND_BUILD + SignedDuration::from_secs(1)).is_some());
+    }
+
+    #[test]
+    fn a_runner_that_could_not_make_its_revision_ready_says_why() {
+        let left = r#"{"failed":{"reason":"InitFailed","message":"the init script ended"}}"#;
+        let status: ContainerStatus = serde_json::from_value(json!({
+            "name": "runner", "image": "i", "imageID": "i", "ready": false, "restartCount": 3,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 0, "message": left}},
+        }))
+        .unwrap();
+        assert_eq!(waits(&status), Some(Trouble::Failing("the init script ended".to_owned())));
     }
 }

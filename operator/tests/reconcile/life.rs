@@ -81,8 +81,11 @@ async fn ephemeral_plugins_have_as_many_runners_as_they_may() {
     assert_eq!(bench.runner()["replicas"], 3);
     assert_eq!(bench.condition("StateKept").1, "StateEphemeral");
     assert_eq!(bench.cluster.names("persistentvolumeclaims"), [""; 0]);
-    let order: serde_json::Value = serde_json::from_str(&bench.mounted("build.json")).unwrap();
-    assert_eq!(order["source"], json!({"revision": revision('a')}));
+    let wanted: serde_json::Value = serde_json::from_str(&bench.mounted("wanted.json")).unwrap();
+    assert_eq!(wanted["revision"], revision('a'));
+    let template = &bench.runner()["template"];
+    assert_eq!(template["metadata"]["annotations"]["famulus.dev/revision"], revision('a'));
+    assert_eq!(template["spec"].get("initContainers"), None, "it takes its revision itself");
 }
 
 #[tokio::test]

@@ -25,10 +25,11 @@ use crate::bearer::Credentials;
 /// How long one attempt may take: a bundle at the speed of a slow disk.
 const ATTEMPT: Duration = Duration::from_mins(1);
 
-/// How long an app that is away, or does not know this Pod yet, is asked again, and the pause
-/// between.
+/// How long an app that is away, or does not know this Pod yet, is asked again, and the pauses
+/// between, which double: somebody waits for a Pod that was just started.
 const PATIENCE: Duration = Duration::from_secs(45);
-const AGAIN: Duration = Duration::from_millis(500);
+const AGAIN: Duration = Duration::from_millis(25);
+const AGAIN_LONGEST: Duration = Duration::from_millis(500);
 
 /// The longest refusal that is read.
 const REFUSAL_BYTES: usize = 16 * 1024;
@@ -74,7 +75,7 @@ impl App {
     pub async fn put_json(&self, path: &str, value: &impl Serialize) -> Result<(), AppError> {
         // What is put is a struct of texts, numbers and lists: it always serialises.
         let body = serde_json::to_vec(value).unwrap_or_default();
-        self.again(async || {
+        self.again(|| async {
             let request = self.request(Method::PUT, path);
             let request = request.header(header::CONTENT_TYPE, "application/json");
             self.attempt(request.body(Body::from(body.clone())), async |_| Ok(())).await
@@ -83,7 +84,7 @@ impl App {
     }
 
     pub async fn put_file(&self, path: &str, file: &Path) -> Result<(), AppError> {
-        self.again(async || {
+        self.again(|| async {
             let unusable = |source| AppError::File { file: file.display().to_string(), source };
             let content = File::open(file).await.map_err(unusable)?;
             let length = content.metadata().await.map_err(unusable)?.len();
@@ -99,7 +100,7 @@ impl App {
 
     /// Fetches what is there into a file of at most so many bytes.
     pub async fn fetch(&self, path: &str, file: &Path, most: u64) -> Result<(), AppError> {
-        self.again(async || {
+        self.again(|| async {
             let request = self.request(Method::GET, path).body(Body::empty());
             self.attempt(request, async |response| receive(response, file, most).await).await
         })
@@ -135,13 +136,18 @@ impl App {
     }
 
     /// Repeats what may succeed a little later.
-    async fn again(&self, act: impl AsyncFn() -> Result<(), AppError>) -> Result<(), AppError> {
+    async fn again<F>(&self, act: impl Fn() -> F) -> Result<(), AppError>
+    where
+        F: Future<Output = Result<(), AppError>>,
+    {
         let until = Instant::now() + PATIENCE;
+        let mut pause = AGAIN;
         loop {
             match act().await {
                 Err(error) if error.is_passing() && Instant::now() < until => {
                     tracing::warn!(%error, "the app is asked again");
-                    sleep(AGAIN).await;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(AGAIN_LONGEST);
                 }
                 done => return done,
             }

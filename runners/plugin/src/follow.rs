@@ -1,9 +1,10 @@
 //! Follows what the operator mounts and what builds leave: configuration, bearer and revision.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use famulus_protocol::revision::{Network, Probed, digest};
+use famulus_protocol::revision::{Built, Network, Probed, digest};
 use famulus_runner_harness::supervisor::Supervisor;
 use famulus_runner_harness::{Mount, Mounted};
 use famulus_telemetry::Redactor;
@@ -11,10 +12,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::bundle::Failure;
 use crate::plugin::Plugin;
 use crate::probe;
 use crate::settings::Cluster;
 use crate::switch;
+use crate::take::take;
 use crate::termination;
 use crate::volume::Volume;
 
@@ -32,6 +35,8 @@ pub struct Follower {
     volume: Volume,
     supervisor: Supervisor,
     redactor: Redactor,
+    bundles: Option<String>,
+    termination: PathBuf,
     /// What was put in place last.
     seen: Option<Mounted>,
     /// The revision that could not serve, so that it is not tried again and again.
@@ -51,15 +56,31 @@ impl Follower {
             state.accepted = cluster.accept_open_network;
             state.revision = volume.active().map(|hex| format!("sha256:{hex}"));
         });
-        Self { plugin, mount, volume, supervisor, redactor, seen: None, refused: None }
+        let Cluster { bundles, termination, .. } = cluster.clone();
+        Self {
+            plugin,
+            mount,
+            volume,
+            supervisor,
+            redactor,
+            bundles,
+            termination,
+            seen: None,
+            refused: None,
+        }
     }
 
-    /// Follows for as long as the runner serves.
+    /// Follows for as long as the runner serves, and ends when it cannot make ready what it is there
+    /// for: what the runner leaves then says why to the operator, and the kubelet tries again.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            let pause = tokio::select! {
-                pause = self.step() => pause,
+            let step = tokio::select! {
+                step = self.step() => step,
                 () = shutdown.cancelled() => return,
+            };
+            let pause = match step {
+                Ok(pause) => pause,
+                Err(failure) => return self.give_up(failure),
             };
             tokio::select! {
                 () = sleep(pause) => {}
@@ -70,17 +91,26 @@ impl Follower {
         }
     }
 
-    async fn step(&mut self) -> Duration {
+    async fn step(&mut self) -> Result<Duration, Failure> {
         let mount = self.mount.clone();
         match spawn_blocking(move || mount.read()).await {
-            Ok(Ok(mounted)) => self.apply(mounted).await,
+            Ok(Ok(mounted)) => self.apply(mounted).await?,
             Ok(Err(error)) => tracing::warn!(%error, "what the operator mounts cannot be read"),
             Err(error) => tracing::error!(%error, "what the operator mounts cannot be read"),
         }
-        if self.mount.is_awaited() { LOOK_SOON } else { LOOK }
+        Ok(if self.mount.is_awaited() { LOOK_SOON } else { LOOK })
     }
 
-    async fn apply(&mut self, mounted: Mounted) {
+    fn give_up(&self, failure: Failure) {
+        let failure = failure.report();
+        let (reason, why) = (&failure.reason, &failure.message);
+        tracing::error!(reason, why, "the revision cannot be made ready");
+        if let Err(error) = termination::write(&self.termination, Built::Failed(failure)) {
+            tracing::error!(%error, "the report of it cannot be written");
+        }
+    }
+
+    async fn apply(&mut self, mounted: Mounted) -> Result<(), Failure> {
         let changed = self.seen.as_ref() != Some(&mounted);
         if changed {
             if self.redactor.add(&mounted.bearer).is_err() {
@@ -92,10 +122,11 @@ impl Follower {
             let rendered = mounted.wanted.rendered;
             self.plugin.standing().change(|state| state.rendered = Some(rendered));
         }
-        if let Some(revision) = self.due(&mounted).await {
+        if let Some(revision) = self.due(&mounted).await? {
             self.switch(&revision, &mounted).await;
         }
         self.seen = Some(mounted);
+        Ok(())
     }
 
     /// Puts a new configuration into the tree that serves.
@@ -113,21 +144,27 @@ impl Follower {
     }
 
     /// The revision that is wanted, was built, and does not serve yet.
-    async fn due(&self, mounted: &Mounted) -> Option<String> {
-        let revision = mounted.wanted.revision.clone()?;
+    async fn due(&self, mounted: &Mounted) -> Result<Option<String>, Failure> {
+        let Some(revision) = mounted.wanted.revision.clone() else { return Ok(None) };
         let state = self.plugin.standing().now();
         let settled = state.revision.as_ref() == Some(&revision)
             || self.refused.as_ref() == Some(&revision)
             || !state.is_isolated();
         if settled {
-            return None;
+            return Ok(None);
+        }
+        // Without a volume that stays, each revision comes with a Pod of its own.
+        if let (Some(from), None) = (&self.bundles, self.volume.active()) {
+            let place = (&self.plugin, &self.volume, &self.supervisor);
+            take(&revision, from, mounted, place).await?;
+            return Ok(Some(revision));
         }
         let (volume, wanted) = (self.volume.clone(), revision.clone());
         let built = spawn_blocking(move || {
             let hex = digest(&wanted).ok()?;
             volume.record(hex).ok()?
         });
-        built.await.ok()?.map(|_record| revision)
+        Ok(built.await.ok().flatten().map(|_record| revision))
     }
 
     async fn switch(&mut self, revision: &str, mounted: &Mounted) {

@@ -37,6 +37,7 @@ mod self_test;
 pub mod settings;
 mod standing;
 mod switch;
+mod take;
 pub mod termination;
 mod tree;
 mod volume;

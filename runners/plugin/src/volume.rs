@@ -5,6 +5,7 @@
 //! VOLUME/revisions/HEX.json     it was built; written last, beside and renamed
 //! VOLUME/active                 a link to the tree that serves
 //! VOLUME/cache/{uv,home}        what outlives revisions
+//! VOLUME/incoming.tar           the bundle of a revision that the runner takes itself
 //! ```
 //!
 //! A tree without its record is one that was not finished. What a tool may write is the active tree
@@ -85,6 +86,11 @@ impl Volume {
     /// The path that leads to whatever tree serves.
     pub(crate) fn active_link(&self) -> PathBuf {
         self.root.join("active")
+    }
+
+    /// Where the bundle lies that a tree is being made of.
+    pub(crate) fn incoming(&self) -> PathBuf {
+        self.root.join("incoming.tar")
     }
 
     /// The digits of the revision that serves.

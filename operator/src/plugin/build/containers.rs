@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::amount;
+use super::super::plan::Volume;
 use super::From;
 use super::mounted::PASSWD;
 
@@ -122,7 +123,7 @@ fn container(
         image: Some(from.pods.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some([PROGRAM.to_owned()].into_iter().chain(step).collect()),
-        env: Some(environment(from)),
+        env: Some(environment(from, name)),
         resources: Some(requirements(resources)),
         security_context: Some(confined()),
         volume_mounts: Some(mounts.iter().chain([&temporary]).map(mount).collect()),
@@ -130,8 +131,8 @@ fn container(
     }
 }
 
-/// The same for all: a container passes over what is another's. Nothing of it is secret.
-fn environment(from: From<'_>) -> Vec<EnvVar> {
+/// Much the same for all: a container passes over what is another's. Nothing of it is secret.
+fn environment(from: From<'_>, container: &str) -> Vec<EnvVar> {
     let pods = from.pods;
     let name = &from.valid.name;
     let denied: Vec<String> = pods.denied.iter().map(ToString::to_string).collect();
@@ -153,7 +154,10 @@ fn environment(from: From<'_>) -> Vec<EnvVar> {
         value: Some(value),
         ..EnvVar::default()
     };
-    variables.map(variable).into()
+    // Without a volume that stays, a runner has its revision from the app.
+    let takes = container == RUNNER && from.plan.volume == Volume::Scratch;
+    let bundles = takes.then(|| ("BUNDLES", format!("http://{}", pods.callback)));
+    variables.into_iter().chain(bundles).map(variable).collect()
 }
 
 fn confined() -> SecurityContext {

@@ -2,15 +2,19 @@
 
 use famulus_crds::labels::Part;
 use famulus_crds::names::{Child, child};
+use famulus_protocol::revision::{BuildOrder, BuildSource};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::mounted::{BEARER, ORDER};
+use super::mounted::BEARER;
 use super::pod::{self, Reach};
 use super::{From, containers};
 use crate::plugin::plan::Order;
+
+/// The key of the order, and so the name of its file.
+pub(super) const ORDER: &str = "build.json";
 
 /// Seconds that a build may take: a clone, dependencies and 5 min of init script.
 const LONGEST: i64 = 900;
@@ -25,7 +29,7 @@ pub(super) fn write(from: From<'_>, order: &Order) -> (Secret, Job) {
 
 fn secret(from: From<'_>, order: &Order, name: String) -> Secret {
     let data = [
-        (ORDER.to_owned(), ByteString(super::order(from, &order.source))),
+        (ORDER.to_owned(), ByteString(text(from, &order.source))),
         (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
     ];
     Secret {
@@ -34,6 +38,20 @@ fn secret(from: From<'_>, order: &Order, name: String) -> Secret {
         data: Some(data.into()),
         ..Secret::default()
     }
+}
+
+/// An order in JSON, as `famulus-runner bundle` reads it.
+fn text(from: From<'_>, source: &BuildSource) -> Vec<u8> {
+    let order = BuildOrder {
+        plugin: from.valid.name.clone(),
+        uid: from.valid.uid.clone(),
+        rendered: from.plan.record.rendered,
+        callback: format!("http://{}", from.pods.callback),
+        source: source.clone(),
+        allow_hosts: from.pods.allow_hosts.clone(),
+    };
+    // Texts and lists of them always become JSON.
+    serde_json::to_vec(&order).unwrap_or_default()
 }
 
 fn job(from: From<'_>, name: String) -> Job {

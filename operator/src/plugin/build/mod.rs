@@ -18,7 +18,6 @@ use std::fmt::Write;
 use famulus_crds::bearer;
 use famulus_crds::labels::{MANAGED_BY, OPERATOR, PLUGIN, RELEASE};
 use famulus_crds::plugin::Plugin;
-use famulus_protocol::revision::{BuildOrder, BuildSource};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
@@ -102,20 +101,6 @@ impl From<'_> {
             block_owner_deletion: Some(true),
         }
     }
-}
-
-/// An order in JSON, as `famulus-runner bundle` reads it.
-fn order(from: From<'_>, source: &BuildSource) -> Vec<u8> {
-    let order = BuildOrder {
-        plugin: from.valid.name.clone(),
-        uid: from.valid.uid.clone(),
-        rendered: from.plan.record.rendered,
-        callback: format!("http://{}", from.pods.callback),
-        source: source.clone(),
-        allow_hosts: from.pods.allow_hosts.clone(),
-    };
-    // Texts and lists of them always become JSON.
-    serde_json::to_vec(&order).unwrap_or_default()
 }
 
 /// The first letters of a digest, for annotations.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use famulus_crds::names::{Child, child};
-use famulus_protocol::revision::{BuildSource, Wanted};
+use famulus_protocol::revision::Wanted;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
-use super::super::plan::{Plan, Volume};
+use super::super::plan::Plan;
 use super::super::record::RECORD;
 use super::super::validate::Valid;
 use super::{From, digest};
@@ -16,24 +16,18 @@ use super::{From, digest};
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const BEARER: &str = "bearer";
 pub(super) const WANTED: &str = "wanted.json";
-pub(super) const ORDER: &str = "build.json";
 pub(super) const PASSWD: &str = "passwd";
 
 pub(super) fn write(from: From<'_>) -> Secret {
     let plan = from.plan;
     let mut metadata = from.meta(child(&from.valid.object, Child::Mounted));
     metadata.annotations = Some([(RECORD.to_owned(), plan.record.text())].into());
-    let mut data = BTreeMap::from([
+    let data = BTreeMap::from([
         (CONFIG.to_owned(), ByteString(config(plan))),
         (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
         (WANTED.to_owned(), ByteString(wanted(from.valid, plan))),
         (PASSWD.to_owned(), ByteString(passwd(from.user))),
     ]);
-    if let (Volume::Scratch, Some(serving)) = (plan.volume, &plan.record.serving) {
-        // A Pod without a volume fetches its revision itself.
-        let source = BuildSource::Revision(serving.digest.clone());
-        data.insert(ORDER.to_owned(), ByteString(super::order(from, &source)));
-    }
     Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() }
 }
 

@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::From;
-use super::mounted::{BEARER, CONFIG, ORDER, PASSWD, WANTED};
+use super::job::ORDER;
+use super::mounted::{BEARER, CONFIG, PASSWD, WANTED};
 use crate::plugin::plan;
 
 /// Which egress class the policies give a Pod.

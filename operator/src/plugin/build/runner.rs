@@ -64,24 +64,18 @@ fn strategy(volume: Volume) -> DeploymentStrategy {
 
 fn template(from: From<'_>) -> PodTemplateSpec {
     let plan = from.plan;
-    // With a volume the runner begins at once: it looks at the network itself, and each container
-    // before it would cost up to a second, which is how often the kubelet looks.
-    let mut init = Vec::new();
-    let mut volumes = vec![
+    // The runner begins at once: it looks at the network itself, and without a volume it takes its
+    // revision itself. Each container before it would cost up to a second, which is how often the
+    // kubelet looks.
+    let volumes = vec![
         pod::mounted(from),
         pod::state(from),
         pod::disk("kept", "256Mi"),
         pod::memory("plugins", "1Mi"),
         pod::memory("tmp", "64Mi"),
     ];
-    let mut annotations = None;
-    if plan.volume == Volume::Scratch {
-        init.extend([containers::probe(from), containers::bundle(from), containers::build(from)]);
-        let mounted = child(&from.valid.object, Child::Mounted);
-        volumes.extend([pod::order(mounted), pod::config(from), pod::disk("work", "512Mi")]);
-        let serving = plan.record.serving.as_ref();
-        annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
-    }
+    let serving = plan.record.serving.as_ref().filter(|_| plan.volume == Volume::Scratch);
+    let annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
     let reach = match from.valid.egress {
         EgressMode::None => Reach::None,
         EgressMode::Internet => Reach::Internet,
@@ -94,7 +88,7 @@ fn template(from: From<'_>) -> PodTemplateSpec {
         }),
         spec: Some(PodSpec {
             termination_grace_period_seconds: Some(GRACE),
-            ..pod::spec(from, init, vec![containers::runner(from)], volumes)
+            ..pod::spec(from, Vec::new(), vec![containers::runner(from)], volumes)
         }),
     }
 }

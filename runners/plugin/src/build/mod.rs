@@ -34,37 +34,29 @@ use crate::volume::{Record, Volume};
 /// Builds the revision of the step before, and reports.
 pub async fn build(settings: &BuildSettings) -> Built {
     match make(settings).await {
-        Ok(built) => built,
+        Ok((revision, record)) => Built::Done { revision, init_output: record.init_output },
         Err(failure) => Built::Failed(failure.report()),
     }
 }
 
-async fn make(settings: &BuildSettings) -> Result<Built, Failure> {
+async fn make(settings: &BuildSettings) -> Result<(String, Record), Failure> {
     closed(settings).await?;
-    let (revision, commit, tools) = bundled(&settings.work)?;
-    let hex = digest(&revision).map_err(|problem| Failure::build(problem.to_string()))?;
-    let volume = Volume::new(settings.volume.clone());
-    let disk = || Failure::disk("the plugin's volume");
-    volume.prepare().map_err(disk())?;
-    let lock = volume.lock().map_err(disk())?;
-    if let Some(record) = volume.record(hex).map_err(disk())? {
-        // From now on it is the newest, and so not the one that is removed next.
-        volume.note(hex, &record).map_err(disk())?;
-        return Ok(Built::Done { revision, init_output: record.init_output });
-    }
-    volume.sweep().map_err(disk())?;
-    let step = Step { settings, volume: &volume, hex };
-    let record = match step.make(&revision, commit, tools).await {
-        Ok(record) => record,
-        Err(failure) => {
-            // The next build sweeps it if it cannot be removed now.
-            let _left = volume.forget(hex);
-            return Err(failure);
-        }
+    let bundle = bundled(&settings.work)?;
+    let given = match fs::read_to_string(settings.mounted.join("config.json")) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Failure::disk("the mounted config.json")(error)),
     };
-    volume.note(hex, &record).map_err(disk())?;
-    drop(lock);
-    Ok(Built::Done { revision, init_output: record.init_output })
+    let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
+    let site = Site {
+        volume: &Volume::new(settings.volume.clone()),
+        plugins: &settings.plugins,
+        given: given.as_deref(),
+        sandbox: &settings.sandbox,
+        supervisor: &supervisor,
+    };
+    let record = site.build(&bundle).await?;
+    Ok((bundle.revision, record))
 }
 
 /// Code of the plugin runs only where the network was found closed.
@@ -80,35 +72,72 @@ async fn closed(settings: &BuildSettings) -> Result<(), Failure> {
     }
 }
 
-fn bundled(work: &Path) -> Result<(String, Option<String>, Vec<String>), Failure> {
+fn bundled(work: &Path) -> Result<Bundle, Failure> {
     let read =
         fs::read(work.join(REPORT_FILE)).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
     match read.map_err(Failure::disk("the report of the bundling"))? {
-        Bundled::Done { revision, commit, tools, .. } => Ok((revision, commit, tools)),
+        Bundled::Done { revision, commit, .. } => {
+            Ok(Bundle { file: work.join(BUNDLE_FILE), revision, commit })
+        }
         Bundled::Failed(failure) => Err(Failure::build(failure.message)),
     }
 }
 
-/// One revision on its way.
-struct Step<'a> {
-    settings: &'a BuildSettings,
-    volume: &'a Volume,
-    hex: &'a str,
+/// What a tree is made of.
+pub(crate) struct Bundle {
+    pub(crate) file: PathBuf,
+    pub(crate) revision: String,
+    /// Where it is known.
+    pub(crate) commit: Option<String>,
 }
 
-impl Step<'_> {
-    async fn make(
-        &self,
-        revision: &str,
-        commit: Option<String>,
-        tools: Vec<String>,
-    ) -> Result<Record, Failure> {
+/// Where a tree is made. The network around it was found closed.
+pub(crate) struct Site<'a> {
+    pub(crate) volume: &'a Volume,
+    /// The folder in which `NAME` leads to the tree while it is made.
+    pub(crate) plugins: &'a Path,
+    /// The JSON of the configuration, if there is any.
+    pub(crate) given: Option<&'a str>,
+    /// As for a call; the plugin's folder in it is nobody's yet.
+    pub(crate) sandbox: &'a Sandbox,
+    pub(crate) supervisor: &'a Supervisor,
+}
+
+impl Site<'_> {
+    /// Makes the tree of a bundle, or finds that it was made already.
+    pub(crate) async fn build(&self, bundle: &Bundle) -> Result<Record, Failure> {
+        let hex =
+            digest(&bundle.revision).map_err(|problem| Failure::build(problem.to_string()))?;
         let disk = || Failure::disk("the plugin's volume");
-        let paths = self.unpack(revision)?;
-        let root = self.volume.tree(self.hex);
+        let volume = self.volume;
+        volume.prepare().map_err(disk())?;
+        let _lock = volume.lock().map_err(disk())?;
+        if let Some(record) = volume.record(hex).map_err(disk())? {
+            // From now on it is the newest, and so not the one that is removed next.
+            volume.note(hex, &record).map_err(disk())?;
+            return Ok(record);
+        }
+        volume.sweep().map_err(disk())?;
+        let record = match self.make(bundle, hex).await {
+            Ok(record) => record,
+            Err(failure) => {
+                // The next build sweeps it if it cannot be removed now.
+                let _left = volume.forget(hex);
+                return Err(failure);
+            }
+        };
+        volume.note(hex, &record).map_err(disk())?;
+        Ok(record)
+    }
+
+    async fn make(&self, bundle: &Bundle, hex: &str) -> Result<Record, Failure> {
+        let disk = || Failure::disk("the plugin's volume");
+        let root = self.volume.tree(hex);
+        let paths = unpack(bundle, &root)?;
         let new = Beneath::open(&root).map_err(disk())?;
         let tree = Tree::open(&root).map_err(disk())?;
         let plugin = manifest::plugin(&tree).map_err(|c| Failure::manifest(c.to_string()))?;
+        let tools = tree.tools().map_err(disk())?;
 
         let names = || paths.iter().map(String::as_str);
         let before = carry::fingerprint(&new, names()).map_err(disk())?;
@@ -118,33 +147,18 @@ impl Step<'_> {
             None => std::collections::BTreeMap::new(),
         };
         self.configure(&plugin, &new)?;
-        let sandbox = self.sandbox(&plugin, &root)?;
-        let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
-        python::resolve(&tree, &plugin, &sandbox, &supervisor).await?;
-        let said = init::run(&tree, &plugin, &sandbox, &supervisor).await?;
+        let sandbox = self.sandbox_of(&plugin, &root)?;
+        python::resolve(&tree, &plugin, &sandbox, self.supervisor).await?;
+        let said = init::run(&tree, &plugin, &sandbox, self.supervisor).await?;
         check_entrypoints(&tree, &tools)?;
         Ok(Record {
-            digest: revision.to_owned(),
-            commit,
+            digest: bundle.revision.clone(),
+            commit: bundle.commit.clone(),
             tools,
             init_output: output(&said),
             bundled: carry::fingerprint(&new, names()).map_err(disk())?,
             carried,
         })
-    }
-
-    /// Unpacks the bundle at the place where it stays, so that whatever notes its own path finds
-    /// itself there later.
-    fn unpack(&self, revision: &str) -> Result<Vec<String>, Failure> {
-        let bundle = self.settings.work.join(BUNDLE_FILE);
-        let found = archive::digest(&bundle).map_err(Failure::disk("the bundle"))?;
-        if found != revision {
-            return Err(Failure::build(format!("the bundle is {found} and not {revision}")));
-        }
-        let root = self.volume.tree(self.hex);
-        let made = remove(&root).and_then(|()| DirBuilder::new().mode(0o700).create(&root));
-        made.map_err(Failure::disk("the plugin's volume"))?;
-        archive::unpack(&bundle, &root).map_err(|error| Failure::build(error.to_string()))
     }
 
     /// The tree that serves meanwhile.
@@ -158,23 +172,18 @@ impl Step<'_> {
 
     /// An init script finds the configuration of the moment. The runner puts the newest in place.
     fn configure(&self, plugin: &PluginManifest, tree: &Beneath) -> Result<(), Failure> {
-        let given = match fs::read_to_string(self.settings.mounted.join("config.json")) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(Failure::disk("the mounted config.json")(error)),
-        };
-        let config = Config::of(&plugin.config, given.as_deref()).map_err(|error| {
+        let config = Config::of(&plugin.config, self.given).map_err(|error| {
             Failure::build(format!("the mounted config.json is no object: {error}"))
         })?;
         config.write(tree).map_err(Failure::disk("the plugin's volume"))
     }
 
     /// As for a call, but for this tree.
-    fn sandbox(&self, plugin: &PluginManifest, root: &Path) -> Result<Sandbox, Failure> {
-        let link = self.settings.plugins.join(&plugin.name);
+    fn sandbox_of(&self, plugin: &PluginManifest, root: &Path) -> Result<Sandbox, Failure> {
+        let link = self.plugins.join(&plugin.name);
         lead(&link, root).map_err(Failure::disk("the folder of plugins"))?;
         let sandbox =
-            Sandbox { plugin: link, state: vec![root.to_owned()], ..self.settings.sandbox.clone() };
+            Sandbox { plugin: link, state: vec![root.to_owned()], ..self.sandbox.clone() };
         for name in ["uv", "home"] {
             let folder = sandbox.cache.join(name);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -182,6 +191,18 @@ impl Step<'_> {
         }
         Ok(sandbox)
     }
+}
+
+/// Unpacks the bundle at the place where it stays, so that whatever notes its own path finds itself
+/// there later.
+fn unpack(bundle: &Bundle, root: &Path) -> Result<Vec<String>, Failure> {
+    let found = archive::digest(&bundle.file).map_err(Failure::disk("the bundle"))?;
+    if found != bundle.revision {
+        return Err(Failure::build(format!("the bundle is {found} and not {}", bundle.revision)));
+    }
+    let made = remove(root).and_then(|()| DirBuilder::new().mode(0o700).create(root));
+    made.map_err(Failure::disk("the plugin's volume"))?;
+    archive::unpack(&bundle.file, root).map_err(|error| Failure::build(error.to_string()))
 }
 
 /// Lets a path lead to a tree, whatever it led to before.

@@ -26,6 +26,8 @@ use crate::scratch::remove;
 use crate::settings::BundleSettings;
 use crate::termination::failure;
 
+pub(crate) use source::kept;
+
 /// The files of a step, by which it hands over to the next.
 pub(crate) const BUNDLE_FILE: &str = "bundle.tar";
 pub(crate) const REPORT_FILE: &str = "bundled.json";

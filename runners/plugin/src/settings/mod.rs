@@ -76,6 +76,8 @@ pub struct Cluster {
     pub accept_open_network: bool,
     /// Where it says why it ended.
     pub termination: PathBuf,
+    /// The volume ends with the Pod: the app from which the runner takes its revision.
+    pub bundles: Option<String>,
 }
 
 /// What a tool gets.
@@ -153,6 +155,7 @@ impl Settings {
                 probe: Targets::read(&mut given)?,
                 accept_open_network: given.or("ACCEPT_OPEN_NETWORK", false, SWITCH)?,
                 termination: steps::termination(&mut given)?,
+                bundles: given.read("BUNDLES", "the URL of the app")?,
             }),
             (None, None) => None,
             (Some(_), None) => return Err(SettingsError::Missing("VOLUME")),

@@ -73,6 +73,11 @@ impl House {
         self.folder.path().join(name)
     }
 
+    /// Where the app is.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.app)
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
@@ -80,7 +85,7 @@ impl House {
     /// Writes the order of a build.
     pub(crate) fn order(&self, plugin: &str, source: Value) {
         let order = json!({
-            "plugin": plugin, "uid": UID, "rendered": 1, "callback": format!("http://{}", self.app),
+            "plugin": plugin, "uid": UID, "rendered": 1, "callback": self.url(),
             "source": source, "allow_hosts": ["127.0.0.1:9418", "localhost:9418"],
         });
         fs::write(self.path("build/build.json"), order.to_string()).unwrap();

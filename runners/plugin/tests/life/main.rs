@@ -21,5 +21,6 @@ mod sources;
 #[expect(dead_code, reason = "calls are tested with more of it")]
 mod support;
 mod switching;
+mod taking;
 mod web;
 mod written;

@@ -8,18 +8,11 @@ use famulus_runner_harness::{App, AppError};
 
 use crate::archive;
 use crate::bundle::Failure;
-use crate::settings::BundleSettings;
 
-/// Fetches it, and trusts nothing but its digest.
-pub(super) async fn fetch(
-    revision: &str,
-    settings: &BundleSettings,
-    app: &App,
-    tree: &Path,
-) -> Result<(), Failure> {
+/// Fetches it into a file, and trusts nothing but its digest.
+pub(crate) async fn fetch(revision: &str, app: &App, file: &Path) -> Result<(), Failure> {
     let hex = digest(revision).map_err(|problem| Failure::no_revision(problem.to_string()))?;
-    let file = settings.work.join("kept.tar");
-    match app.fetch(&paths::bundle(hex), &file, BUNDLE_BYTES).await {
+    match app.fetch(&paths::bundle(hex), file, BUNDLE_BYTES).await {
         Ok(()) => {}
         Err(AppError::Refused { status: 404, detail }) => {
             return Err(Failure::no_revision(format!(
@@ -33,12 +26,11 @@ pub(super) async fn fetch(
             )));
         }
     }
-    let found = archive::digest(&file).map_err(Failure::disk("the bundle"))?;
+    let found = archive::digest(file).map_err(Failure::disk("the bundle"))?;
     if found != revision {
         return Err(Failure::build(format!(
             "what the app sent as {revision} is {found}; see whether its database is damaged"
         )));
     }
-    archive::unpack(&file, tree).map_err(|error| Failure::build(error.to_string()))?;
-    std::fs::remove_file(file).map_err(Failure::disk("the bundle"))
+    Ok(())
 }

@@ -4,14 +4,16 @@ mod address;
 mod git;
 mod git_run;
 mod inline;
-mod kept;
+pub(crate) mod kept;
 
+use std::fs;
 use std::path::Path;
 
 use famulus_protocol::revision::{BuildOrder, BuildSource};
 use famulus_runner_harness::App;
 
 use super::Failure;
+use crate::archive;
 use crate::settings::BundleSettings;
 
 /// Puts the files of the order into an empty folder. The commit, where there is one.
@@ -27,7 +29,11 @@ pub(super) async fn obtain(
             git::fetch(url, r#ref, &order.allow_hosts, settings, tree).await.map(Some)
         }
         BuildSource::Revision(revision) => {
-            kept::fetch(revision, settings, app, tree).await.map(|()| None)
+            let file = settings.work.join("kept.tar");
+            kept::fetch(revision, app, &file).await?;
+            archive::unpack(&file, tree).map_err(|error| Failure::build(error.to_string()))?;
+            fs::remove_file(file).map_err(Failure::disk("the bundle"))?;
+            Ok(None)
         }
     }
 }

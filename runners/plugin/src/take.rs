@@ -1,0 +1,53 @@
+//! A revision for a volume that ends with its Pod: the runner takes it from the app and builds it.
+//!
+//! ```text
+//! app ─► bundle, by its digest ─► tree, as a build makes it ─► served as any other
+//! ```
+//!
+//! A bundle is kept by the app since its source was bundled, elsewhere, so that no source is asked
+//! here. What code of the plugin runs is held as a call is held.
+
+use std::path::Path;
+
+use famulus_protocol::revision::Wanted;
+use famulus_runner_harness::supervisor::Supervisor;
+use famulus_runner_harness::{App, Credentials, Mounted};
+
+use crate::build::{Bundle, Site, lead};
+use crate::bundle::{Failure, kept};
+use crate::plugin::Plugin;
+use crate::scratch::remove;
+use crate::volume::Volume;
+
+/// Makes the tree of a revision.
+pub(crate) async fn take(
+    revision: &str,
+    from: &str,
+    mounted: &Mounted,
+    (plugin, volume, supervisor): (&Plugin, &Volume, &Supervisor),
+) -> Result<(), Failure> {
+    let Wanted { uid, rendered, .. } = &mounted.wanted;
+    let credentials =
+        Credentials { bearer: mounted.bearer.clone(), identity: Some((uid.clone(), *rendered)) };
+    let app = App::new(from, credentials).ok_or_else(|| {
+        let what = format!("`{}` is no plain http URL of the app", from.escape_debug());
+        Failure::build(format!("{what}; see the operator's settings"))
+    })?;
+    let disk = || Failure::disk("the plugin's volume");
+    volume.prepare().map_err(disk())?;
+    let file = volume.incoming();
+    kept::fetch(revision, &app, &file).await?;
+    let bundle = Bundle { file, revision: revision.to_owned(), commit: None };
+    let link = plugin.path();
+    let site = Site {
+        volume,
+        plugins: link.parent().unwrap_or_else(|| Path::new("/")),
+        given: mounted.config.as_deref(),
+        sandbox: plugin.sandbox(),
+        supervisor,
+    };
+    let built = site.build(&bundle).await;
+    lead(link, &volume.active_link()).map_err(Failure::disk("the folder of plugins"))?;
+    remove(&bundle.file).map_err(disk())?;
+    built.map(|_record| ())
+}
