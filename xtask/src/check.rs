@@ -4,6 +4,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
+use crate::beside::Beside;
 use crate::shell::{Shell, cargo};
 use crate::tidy;
 
@@ -23,7 +24,13 @@ pub(crate) async fn format(shell: &mut Shell) -> Result<()> {
     shell.run(rustfmt).await
 }
 
-pub(crate) async fn lints(shell: &mut Shell) -> Result<()> {
-    let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-    shell.run(cargo(clippy)).await
+const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+
+async fn lints(shell: &mut Shell) -> Result<()> {
+    shell.run(cargo(CLIPPY)).await
+}
+
+/// The same, beside what mostly waits.
+pub(crate) fn lints_beside() -> Result<Beside> {
+    Beside::cargo("lints", &CLIPPY)
 }

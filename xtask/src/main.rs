@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod beside;
 mod check;
 mod cluster;
 mod db;

@@ -42,9 +42,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     if filter.is_none() && !quick {
         images::run(shell, images::Args::for_tests()).await?;
         report.done("images and their proofs");
+        // Tests of a cluster mostly wait for it.
+        let lints = check::lints_beside()?;
         cluster::suite::run_all(shell, &mut report).await?;
-        check::lints(shell).await?;
-        report.done("lints");
+        lints.finish(shell).await?;
+        report.done("the rest of the lints, which began with the clusters");
     }
     println!("{}\n{}", report.table(), closing(quick, filter));
     Ok(())

@@ -23,6 +23,8 @@ pub(super) enum Bench {
     Calls,
     /// From a bare node with images to the first reply, and to the first call of a plugin
     First,
+    /// A rolling upgrade of app and operator under 50 messages a second, on a node
+    Upgrade,
     /// The operator with many Plugins, on an API server where nobody else acts
     Plugins {
         #[arg(long, default_value_t = 10_000)]
@@ -37,6 +39,7 @@ pub(super) async fn run(shell: &mut Shell, bench: &Bench) -> Result<()> {
         Bench::Attacks => on_a_node(shell, &place, "attacks").await,
         Bench::Calls => on_a_node(shell, &place, "calls").await,
         Bench::First => on_a_node(shell, &place, "first").await,
+        Bench::Upgrade => on_a_node(shell, &place, "upgrade").await,
         Bench::Plugins { count } => on_an_api_server(shell, &place, *count).await,
     };
     down::run(shell, &place).await?;

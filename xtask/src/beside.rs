@@ -1,0 +1,75 @@
+//! A program that runs beside others, in what they leave of the processors.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Child;
+
+use crate::shell::{Shell, cargo};
+use crate::workspace::root;
+
+/// A session of its own at the lowest weight, and in it the policy of idle work: who else wants a
+/// processor has it at once.
+const LAST_OF_ALL: &str =
+    "echo 19 2>/dev/null > /proc/self/autogroup; exec chrt --idle 0 \"$0\" \"$@\"";
+
+pub(crate) struct Beside {
+    child: Child,
+    what: &'static str,
+    said: PathBuf,
+}
+
+impl Beside {
+    /// Starts `cargo` with `args` and a target folder of its own, `target/WHAT`, since a build locks
+    /// its folder.
+    pub(crate) fn cargo(what: &'static str, args: &[&str]) -> Result<Self> {
+        let folder = root().join("target").join(what);
+        fs::create_dir_all(&folder)?;
+        let said = folder.join("said");
+        let file = File::create(&said)?;
+        let cargo = cargo(args);
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", LAST_OF_ALL]).arg(cargo.get_program()).args(cargo.get_args());
+        for (name, value) in cargo.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env("CARGO_TARGET_DIR", &folder).current_dir(root());
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = tokio::process::Command::from(command).spawn();
+        let child = child.with_context(|| format!("cannot start the {what} beside the rest"))?;
+        Ok(Self { child, what, said })
+    }
+
+    /// Waits for its end, and says what it said if it failed.
+    pub(crate) async fn finish(mut self, shell: &mut Shell) -> Result<()> {
+        let what = self.what;
+        tokio::select! {
+            status = self.child.wait() => {
+                let status = status.with_context(|| format!("cannot wait for the {what}"))?;
+                if status.success() {
+                    return Ok(());
+                }
+                eprintln!("{}", fs::read_to_string(&self.said)?);
+                bail!("the {what} failed: {status}; what they say stands above")
+            }
+            signal = shell.signals.wait_for_signal() => {
+                bail!("stopped by a signal ({signal:?}) during the {what}")
+            }
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // A child that was waited for has no id any more.
+        if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            let _ended = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
