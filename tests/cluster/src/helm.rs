@@ -10,8 +10,13 @@ use crate::release::name;
 /// The chart of this tree.
 pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/famulus");
 
-/// What the tests install it with.
-pub const VALUES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/values.yaml");
+/// What the tests install it with: two files.
+pub const VALUES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../config/trial.yaml,",
+    env!("CARGO_MANIFEST_DIR"),
+    "/values.yaml"
+);
 
 /// `helm WORDS`, which must succeed; words that name no namespace are about that of the release.
 /// Returns what it prints.

@@ -9,8 +9,15 @@
 //! reaches them if they let it. What it serves lies in the folder `internet` of the work folder;
 //! files that appear there while the cluster runs are served at once.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use anyhow::Result;
 use clap::ValueEnum;
+
+use crate::shell::output_of;
+use crate::workspace::root;
 
 use super::build::Programs;
 use super::namespace::Namespaces;
@@ -73,7 +80,26 @@ pub(super) fn prepare(place: &Place) -> Result<()> {
     place.write(&format!("{FOLDER}/hosts"), names.collect::<String>())?;
     // Repositories belong to whoever set them down.
     place.write(&format!("{FOLDER}/home/.gitconfig"), "[safe]\n\tdirectory = *\n")?;
-    place.write(&format!("{FOLDER}/Corefile"), corefile(place)).map(drop)
+    place.write(&format!("{FOLDER}/Corefile"), corefile(place))?;
+    for example in fs::read_dir(root().join("examples/plugins"))? {
+        publish(place, &example?.path())?;
+    }
+    Ok(())
+}
+
+/// Makes a repository of a plugin that comes with the project.
+fn publish(place: &Place, tree: &Path) -> Result<()> {
+    let name = tree.file_name().unwrap_or_default().to_string_lossy();
+    let bare = place.text(&format!("{FOLDER}/git/{name}.git"));
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=Famulus", "-c", "user.email=famulus@git.example"]);
+        output_of(git.args(words).current_dir(tree)).map(drop)
+    };
+    git(&["init", "--quiet", "--bare", "--initial-branch", "main", &bare])?;
+    let (bare, here) = (format!("--git-dir={bare}"), "--work-tree=.");
+    git(&[&bare, here, "add", "--all", "."])?;
+    git(&[&bare, here, "commit", "--quiet", "--message", "As it comes with Famulus"])
 }
 
 /// Makes its network and lays the cable.

@@ -162,7 +162,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             build::Programs::obtain(shell, &pins::ALL).await?;
             Ok(())
         }
-        Task::Up { which, variant } => up::run(shell, &Place::new(&which.name)?, variant).await,
+        Task::Up { which, variant } => {
+            up::run(shell, &Place::new(&which.name)?, variant).await?;
+            // What is done next there: once, it takes minutes.
+            helm(shell).await.map(drop)
+        }
         Task::Down { which } => down::run(shell, &Place::new(&which.name)?).await,
         Task::Restart { which, parts } => {
             restart::run(shell, &Place::new(&which.name)?, &parts).await

@@ -27,9 +27,10 @@ pub(super) async fn install(
 ) -> Result<()> {
     load::run(shell, place, archives).await?;
     let path = |path: &str| root().join(path).display().to_string();
-    let (chart, file) = (path("charts/famulus"), path("tests/cluster/values.yaml"));
+    let chart = path("charts/famulus");
+    let files = [path("config/trial.yaml"), path("tests/cluster/values.yaml")].join(",");
     let mut words = vec!["upgrade", "--install", "--create-namespace", "--wait", "--timeout", "5m"];
-    words.extend(["-n", NAME, NAME, &chart, "-f", &file]);
+    words.extend(["-n", NAME, NAME, &chart, "-f", &files]);
     words.extend(values);
     helm(shell, place, &words).await
 }

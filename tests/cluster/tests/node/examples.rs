@@ -26,6 +26,7 @@ pub(crate) async fn ask_for(release: &Release, name: &str, more: Value) {
 #[tokio::test]
 async fn the_examples_are_fetched_from_git_built_and_used() {
     let release = Release::open().await;
+    samples(&release).await;
     let names = ["dice", "greeting", "notes", "proverb", "survey", "units", "wordcount"];
     let (values, data) = (json!({"name": "units-values"}), json!({"signature": "Yours, U."}));
     let secret =
@@ -47,6 +48,21 @@ async fn the_examples_are_fetched_from_git_built_and_used() {
     later(&release).await;
     release.delete(&names).await;
     kubectl(&["-n", &release.sandbox, "delete", "secret", "units-values"]).await;
+}
+
+/// All of them at once, as an owner would try them.
+async fn samples(release: &Release) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/");
+    kubectl(&["-n", &release.sandbox, "apply", "-f", folder]).await;
+    let names = ["dice", "notes"];
+    for name in names {
+        release.condition(name, "Ready=True").await;
+    }
+    let told = release.told("Throw the die.").await;
+    assert!((1..=6).contains(&told["thrown"].as_u64().unwrap()), "{told}");
+    let told = release.told("run add_note of notes with title=tea text=green").await;
+    assert_eq!(told, json!({"kept": "tea"}));
+    release.delete(&names).await;
 }
 
 async fn shell(release: &Release) {

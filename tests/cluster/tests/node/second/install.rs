@@ -1,12 +1,10 @@
 //! The second release: secrets that are known, a model that writes down, an image with Node.
 
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::helm::helm;
+use famulus_cluster_tests::helm::{CHART, VALUES, helm};
 use famulus_cluster_tests::kubectl::{self, kubectl, object};
 use famulus_cluster_tests::release;
 
@@ -17,7 +15,7 @@ pub(super) const NAME: &str = "second";
 pub(super) const CONFIG: &str = "keeper-values";
 
 /// Each has letters that an address writes in another way. The root key has 32 bytes.
-const VALUES: [(&str, &str); 6] = [
+const SECRETS: [(&str, &str); 6] = [
     ("root key", "canary-of+the/root key=012345678"),
     ("token", "canary-of+the/token=0123456789abcdef"),
     ("database password", "canary-of+the/database password=0123"),
@@ -35,7 +33,7 @@ fn secret(namespace: &str, name: &str, values: &Value) -> Value {
 pub(super) async fn install() -> Vec<Canary> {
     let sandbox = format!("{NAME}-sandbox");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}});
-    let [root, token, password, model, hook, config] = VALUES.map(|(_, value)| value);
+    let [root, token, password, model, hook, config] = SECRETS.map(|(_, value)| value);
     let in_address = password.replace('+', "%2B").replace('/', "%2F").replace(' ', "%20");
     let in_address = in_address.replace('=', "%3D");
     let url =
@@ -60,9 +58,9 @@ pub(super) async fn install() -> Vec<Canary> {
         "--wait",
         "--timeout",
         "3m",
-        &chart("charts/famulus"),
+        CHART,
         "-f",
-        &chart("tests/cluster/values.yaml"),
+        VALUES,
         "--set",
         "crds.enabled=false,image.runner.flavour=full,postgres.persistence.enabled=false",
         "--set",
@@ -100,7 +98,7 @@ pub(super) async fn install() -> Vec<Canary> {
         vec![format!("{NAME}/given-hook")],
         vec![format!("{sandbox}/keeper-mounted"), format!("{sandbox}/{CONFIG}")],
     ];
-    let canaries = VALUES.into_iter().zip(places);
+    let canaries = SECRETS.into_iter().zip(places);
     canaries
         .map(|((name, value), places)| Canary { name, value: value.to_owned(), places })
         .collect()
@@ -145,11 +143,6 @@ async fn writing_model() -> [Value; 2] {
 async fn apply(namespace: &str, objects: &[Value]) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     kubectl::apply(namespace, &list.to_string()).await.unwrap();
-}
-
-fn chart(path: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    folder.to_str().unwrap().to_owned()
 }
 
 /// What the keys of a Secret hold, one after another.
