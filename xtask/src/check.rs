@@ -24,7 +24,16 @@ pub(crate) async fn format(shell: &mut Shell) -> Result<()> {
     shell.run(rustfmt).await
 }
 
-const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+const CLIPPY: [&str; 8] = [
+    "clippy",
+    "--workspace",
+    "--all-targets",
+    "--features",
+    "famulus-cluster-tests/installed",
+    "--",
+    "--deny",
+    "warnings",
+];
 
 async fn lints(shell: &mut Shell) -> Result<()> {
     shell.run(cargo(CLIPPY)).await

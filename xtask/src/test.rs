@@ -67,7 +67,7 @@ async fn with_database(
     integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
     shell.run(integration).await?;
     report.done("integration tests with Postgres");
-    let mut crashes = cargo(["test", "-p", "famulus-server", "--features", "harness"]);
+    let mut crashes = cargo(["test", "--workspace", "--features", "famulus-server/harness"]);
     crashes.args(["--no-fail-fast", "--test", "crash", "--test", "release_is_clean"]);
     if let Some(filter) = filter {
         crashes.args(["--", filter]);
@@ -85,9 +85,9 @@ async fn with_database(
 }
 
 fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
-    // Those of a whole installation need one: see `cluster::suite`.
-    let mut command =
-        cargo(["test", "--workspace", "--exclude", "famulus-cluster-tests", "--no-fail-fast"]);
+    // Always the whole workspace: of a part of it, other features of the same crates would be built.
+    // Tests of a whole installation are behind a feature: see `cluster::suite`.
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     command.args(targets);
     if let Some(filter) = filter {
         command.args(["--", filter]);

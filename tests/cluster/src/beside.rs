@@ -71,9 +71,15 @@ impl Repository {
     }
 }
 
-/// The Plugin of such a repository, all of whose tools may run. `more` is further fields of the spec.
+/// The Plugin of the repository of its name, all of whose tools may run. `more` is further fields of the
+/// spec.
 pub fn plugin(name: &str, more: &Value) -> String {
-    let url = format!("git://git.example/{name}.git");
+    plugin_of(name, name, more)
+}
+
+/// The same of another repository: two tests do not share one.
+pub fn plugin_of(repository: &str, name: &str, more: &Value) -> String {
+    let url = format!("git://git.example/{repository}.git");
     let mut spec = json!({
         "name": name,
         "source": {"git": {"url": url, "ref": "main"}},

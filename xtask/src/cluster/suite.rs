@@ -170,8 +170,9 @@ async fn on_the_node(
 }
 
 fn tests(target: &Target, filter: Option<&str>) -> Command {
-    let mut command = cargo(["test", "-p", "famulus-cluster-tests", "--test", target.name, "--"]);
-    command.args(["--test-threads", target.threads]).args(filter);
+    let mut command =
+        cargo(["test", "--workspace", "--features", "famulus-cluster-tests/installed"]);
+    command.args(["--test", target.name, "--", "--test-threads", target.threads]).args(filter);
     command
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::beside::{Repository, plugin, publish};
+use famulus_cluster_tests::beside::{Repository, plugin, plugin_of, publish};
 use famulus_cluster_tests::release::Release;
 
 use crate::written::{Written, guide};
@@ -11,13 +11,14 @@ use crate::written::{Written, guide};
 /// Puts all of them into repositories, and asks for them.
 pub(super) async fn ask_for(release: &Release) {
     for (name, Written { files, config, .. }) in guide() {
-        let repository = Repository::new(&name);
+        let its = format!("guide-{name}");
+        let repository = Repository::new(&its);
         for (path, content) in files {
             repository.write(&path, &content);
         }
         repository.push("As the guide has it");
         let Some(config) = config else {
-            release.apply(&plugin(&name, &json!({}))).await;
+            release.apply(&plugin_of(&its, &name, &json!({}))).await;
             continue;
         };
         let values = format!("{name}-values");
@@ -26,7 +27,7 @@ pub(super) async fn ask_for(release: &Release) {
         });
         release.apply(&secret.to_string()).await;
         let more = json!({"configSecretRef": {"name": values}});
-        release.apply(&plugin(&name, &more)).await;
+        release.apply(&plugin_of(&its, &name, &more)).await;
     }
     foreign();
     release.apply(&plugin("my-plugin", &json!({}))).await;
