@@ -1,7 +1,7 @@
 //! Tests of a whole installation on a real cluster, from outside: by kubectl, helm and HTTP.
 //!
 //! They need an installed release, and say so when there is none: `cargo xtask test` makes a cluster,
-//! installs the chart there and runs them. By hand:
+//! installs the chart there and runs them. By hand, with the feature `installed`:
 //!
 //! ```text
 //! KUBECONFIG            the cluster
