@@ -122,7 +122,9 @@ impl Follower {
             let rendered = mounted.wanted.rendered;
             self.plugin.standing().change(|state| state.rendered = Some(rendered));
         }
-        if let Some(revision) = self.due(&mounted).await? {
+        if let Some(revision) = self.due(&mounted)
+            && self.is_there(&revision, &mounted).await?
+        {
             self.switch(&revision, &mounted).await;
         }
         self.seen = Some(mounted);
@@ -143,28 +145,30 @@ impl Follower {
         }
     }
 
-    /// The revision that is wanted, was built, and does not serve yet.
-    async fn due(&self, mounted: &Mounted) -> Result<Option<String>, Failure> {
-        let Some(revision) = mounted.wanted.revision.clone() else { return Ok(None) };
+    /// The revision that is wanted and does not serve yet, once it may.
+    fn due(&self, mounted: &Mounted) -> Option<String> {
+        let revision = mounted.wanted.revision.as_ref()?;
         let state = self.plugin.standing().now();
-        let settled = state.revision.as_ref() == Some(&revision)
-            || self.refused.as_ref() == Some(&revision)
+        let settled = state.revision.as_ref() == Some(revision)
+            || self.refused.as_ref() == Some(revision)
             || !state.is_isolated();
-        if settled {
-            return Ok(None);
+        (!settled).then(|| revision.clone())
+    }
+
+    /// Whether its tree was built to its end. One that no build of another Pod will bring is made.
+    async fn is_there(&self, revision: &str, mounted: &Mounted) -> Result<bool, Failure> {
+        let Ok(hex) = digest(revision) else { return Ok(false) };
+        let (volume, hex) = (self.volume.clone(), hex.to_owned());
+        match spawn_blocking(move || volume.record(&hex)).await {
+            Ok(Ok(Some(_record))) => return Ok(true),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, revision, "its record cannot be read"),
+            Err(error) => tracing::error!(%error, revision, "its record cannot be read"),
         }
         // Without a volume that stays, each revision comes with a Pod of its own.
-        if let (Some(from), None) = (&self.bundles, self.volume.active()) {
-            let place = (&self.plugin, &self.volume, &self.supervisor);
-            take(&revision, from, mounted, place).await?;
-            return Ok(Some(revision));
-        }
-        let (volume, wanted) = (self.volume.clone(), revision.clone());
-        let built = spawn_blocking(move || {
-            let hex = digest(&wanted).ok()?;
-            volume.record(hex).ok()?
-        });
-        Ok(built.await.ok().flatten().map(|_record| revision))
+        let (Some(from), None) = (&self.bundles, self.volume.active()) else { return Ok(false) };
+        take(revision, from, mounted, (&self.plugin, &self.volume, &self.supervisor)).await?;
+        Ok(true)
     }
 
     async fn switch(&mut self, revision: &str, mounted: &Mounted) {

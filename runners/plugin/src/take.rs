@@ -47,7 +47,10 @@ pub(crate) async fn take(
         supervisor,
     };
     let built = site.build(&bundle).await;
-    lead(link, &volume.active_link()).map_err(Failure::disk("the folder of plugins"))?;
-    remove(&bundle.file).map_err(disk())?;
-    built.map(|_record| ())
+    if let Err(error) = remove(&bundle.file) {
+        tracing::warn!(%error, "the bundle stays beside its tree");
+    }
+    let led = lead(link, &volume.active_link());
+    built?;
+    led.map_err(Failure::disk("the folder of plugins"))
 }

@@ -77,7 +77,13 @@ fn bundled(work: &Path) -> Result<Bundle, Failure> {
         fs::read(work.join(REPORT_FILE)).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
     match read.map_err(Failure::disk("the report of the bundling"))? {
         Bundled::Done { revision, commit, .. } => {
-            Ok(Bundle { file: work.join(BUNDLE_FILE), revision, commit })
+            let file = work.join(BUNDLE_FILE);
+            let found = archive::digest(&file).map_err(Failure::disk("the bundle"))?;
+            if found != revision {
+                let what = format!("the bundle is {found} and not {revision}");
+                return Err(Failure::build(what));
+            }
+            Ok(Bundle { file, revision, commit })
         }
         Bundled::Failed(failure) => Err(Failure::build(failure.message)),
     }
@@ -86,6 +92,7 @@ fn bundled(work: &Path) -> Result<Bundle, Failure> {
 /// What a tree is made of.
 pub(crate) struct Bundle {
     pub(crate) file: PathBuf,
+    /// The digest of the file, which whoever found the file has verified.
     pub(crate) revision: String,
     /// Where it is known.
     pub(crate) commit: Option<String>,
@@ -196,10 +203,6 @@ impl Site<'_> {
 /// Unpacks the bundle at the place where it stays, so that whatever notes its own path finds itself
 /// there later.
 fn unpack(bundle: &Bundle, root: &Path) -> Result<Vec<String>, Failure> {
-    let found = archive::digest(&bundle.file).map_err(Failure::disk("the bundle"))?;
-    if found != bundle.revision {
-        return Err(Failure::build(format!("the bundle is {found} and not {}", bundle.revision)));
-    }
     let made = remove(root).and_then(|()| DirBuilder::new().mode(0o700).create(root));
     made.map_err(Failure::disk("the plugin's volume"))?;
     archive::unpack(&bundle.file, root).map_err(|error| Failure::build(error.to_string()))

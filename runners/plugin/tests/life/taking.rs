@@ -1,6 +1,7 @@
 //! A runner whose volume ends with its Pod takes its revision from the app.
 
 use std::fs;
+use std::time::Duration;
 
 use famulus_protocol::revision::Built;
 use serde_json::json;
@@ -11,7 +12,7 @@ use crate::switching::{health, ready, serves};
 
 const INIT: &str = r#"{"name":"test","description":"d","init":{"entrypoint":"init.sh"}}"#;
 
-/// A plugin whose init script notes where it ran and with what configuration.
+/// A plugin whose init script makes what its tool shows.
 fn files(init: &str) -> Vec<(&'static str, String)> {
     vec![
         ("manifest.json", INIT.to_owned()),
@@ -23,7 +24,10 @@ fn files(init: &str) -> Vec<(&'static str, String)> {
 
 /// A house whose app keeps the revision, and whose volume is empty.
 async fn kept(files: &[(&'static str, String)]) -> (House, String) {
-    let house = House::new().await;
+    keeps(House::new().await, files).await
+}
+
+async fn keeps(house: House, files: &[(&'static str, String)]) -> (House, String) {
     let files: Vec<(&str, &str)> =
         files.iter().map(|(path, text)| (*path, text.as_str())).collect();
     house.order("test", inline(&files));
@@ -39,6 +43,17 @@ fn serve(house: &House, settings: &[(&str, &str)]) -> Runner {
     let app = house.url();
     let all: Vec<_> = [("BUNDLES", app.as_str())].iter().chain(settings).copied().collect();
     house.serve(&all)
+}
+
+/// Waits until it has read what was mounted.
+async fn reads(runner: &Runner, rendered: i64) {
+    for _ in 0..400 {
+        if health(runner).await.rendered == Some(rendered) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{rendered} is not read");
 }
 
 /// Waits for the end, and gives what it left.
@@ -66,10 +81,7 @@ async fn a_runner_takes_its_revision_and_builds_it_once() {
     // Another revision comes with another Pod.
     let other = format!("sha256:{}", "0".repeat(64));
     house.mount(2, Some(&other), &json!({}), BEARER);
-    until("the mount was read", || true).await;
-    while health(&runner).await.rendered != Some(2) {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    reads(&runner, 2).await;
     assert_eq!(health(&runner).await.revision, Some(revision.clone()));
     drop(runner);
 
@@ -79,7 +91,26 @@ async fn a_runner_takes_its_revision_and_builds_it_once() {
     let runner = serve(&house, &[]);
     ready(&runner).await;
     serves(&runner, &revision).await;
+    drop(runner);
+
+    // It had ended after the build and before the switch.
+    fs::remove_file(house.path("state/active")).unwrap();
+    let runner = serve(&house, &[]);
+    ready(&runner).await;
+    serves(&runner, &revision).await;
     assert_eq!(house.read(&format!("state/revisions/{hex}/runs")), "again\n");
+}
+
+#[tokio::test]
+async fn an_init_script_beside_the_bearer_cannot_read_it() {
+    let house = House::new().await;
+    let bearer = house.path("mounted/..data/bearer");
+    let init = format!("cat {} > made 2>&1; cat made >&2; exit 3", bearer.display());
+    let house = keeps(house, &files(&init)).await.0;
+    assert_eq!(fs::read_to_string(bearer).unwrap(), BEARER);
+    let (reason, message) = failure(&house, serve(&house, &[])).await;
+    assert_eq!(reason, "InitFailed");
+    assert!(message.contains("Permission denied") && !message.contains(BEARER), "{message}");
 }
 
 #[tokio::test]
