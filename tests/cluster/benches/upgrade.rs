@@ -23,9 +23,8 @@ use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
 use famulus_cluster_tests::figures::{percentile, told};
-use famulus_cluster_tests::helm::{CHART, helm};
-use famulus_cluster_tests::kubectl::object;
-use famulus_cluster_tests::release::{Release, name};
+use famulus_cluster_tests::helm::upgrade;
+use famulus_cluster_tests::release::Release;
 
 const ROUNDS: usize = 3;
 /// Between two messages: 50 a second.
@@ -42,8 +41,8 @@ struct Sent {
     conversation: usize,
     text: String,
     took: Duration,
-    /// The reply, or why there is none.
-    answer: Result<String, String>,
+    /// Whether it was answered, or why not.
+    answer: Result<(), String>,
     while_upgrading: bool,
 }
 
@@ -51,8 +50,7 @@ struct Sent {
 async fn main() {
     let mut release = Release::open().await;
     upgrade(&["--set-string", RATES]).await;
-    let service = object(&name(), "service", &name()).await.unwrap();
-    release.address = format!("http://{}:3000", service["spec"]["clusterIP"].as_str().unwrap());
+    release.through_service().await;
     release.client = Client::builder().pool_max_idle_per_host(0).build().unwrap();
     let mut conversations = Vec::new();
     for _ in 0..CONVERSATIONS {
@@ -134,21 +132,14 @@ async fn measured(
     all
 }
 
-async fn upgrade(values: &[&str]) {
-    let name = name();
-    let mut words = vec!["upgrade", &name, CHART, "--reuse-values", "--wait", "--timeout", "5m"];
-    words.extend(values);
-    helm(&words).await;
-}
-
-async fn say(release: &Release, conversation: &str, text: &str) -> Result<String, String> {
+async fn say(release: &Release, conversation: &str, text: &str) -> Result<(), String> {
     let body = json!({"message": text, "conversation_id": conversation});
     let request = release.client.post(format!("{}/chat", release.address));
     let request = request.bearer_auth(&release.token).timeout(Duration::from_mins(1)).json(&body);
     let answer = request.send().await.map_err(|error| format!("{error:?}"))?;
     let status = answer.status();
     let said = answer.text().await.map_err(|error| format!("{status}: {error:?}"))?;
-    if status.as_u16() == 200 { Ok(said) } else { Err(format!("{status}: {said}")) }
+    if status.as_u16() == 200 { Ok(()) } else { Err(format!("{status}: {said}")) }
 }
 
 /// How many messages that were answered do not stand in their conversation with an answer.

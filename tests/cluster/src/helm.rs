@@ -32,3 +32,12 @@ pub async fn helm(words: &[&str]) -> String {
     assert!(output.status.success(), "helm {words:?}: {complaint}");
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// Upgrades the release to the chart of this tree with these values beside those it has, and waits
+/// until all of it is ready.
+pub async fn upgrade(values: &[&str]) {
+    let name = name();
+    let mut words = vec!["upgrade", &name, CHART, "--reuse-values", "--wait", "--timeout", "5m"];
+    words.extend(values);
+    helm(&words).await;
+}

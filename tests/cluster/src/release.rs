@@ -95,6 +95,14 @@ impl Release {
         self.address = format!("http://{app}:3000");
     }
 
+    /// Speaks to whichever Pod of the app the Service leads to from now on, without a way through
+    /// kubectl.
+    pub async fn through_service(&mut self) {
+        let service = object(&self.name, "service", &self.name).await.unwrap();
+        let address = service["spec"]["clusterIP"].as_str().unwrap();
+        self.address = format!("http://{address}:3000");
+    }
+
     /// Runs a tool by hand and waits for its end. Returns the lines of the answer.
     pub async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String {
         self.run_lines(plugin, tool, &json!({"parameters": parameters})).await

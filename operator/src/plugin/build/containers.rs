@@ -66,7 +66,7 @@ pub(super) fn runner(from: From<'_>) -> Container {
         port: IntOrString::Int(PORT),
         ..HTTPGetAction::default()
     };
-    let container = Container {
+    let mut container = Container {
         ports: Some(vec![ContainerPort {
             name: Some("calls".to_owned()),
             container_port: PORT,
@@ -82,6 +82,11 @@ pub(super) fn runner(from: From<'_>) -> Container {
         }),
         ..container(from, RUNNER, &from.valid.resources, &mounts)
     };
+    // Without a volume that stays it has its revision from the app.
+    if from.plan.volume == Volume::Scratch {
+        let app = variable("BUNDLES", format!("http://{}", from.pods.callback));
+        container.env.get_or_insert_default().push(app);
+    }
     with_passwd(container, "mounted")
 }
 
@@ -123,7 +128,7 @@ fn container(
         image: Some(from.pods.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some([PROGRAM.to_owned()].into_iter().chain(step).collect()),
-        env: Some(environment(from, name)),
+        env: Some(environment(from)),
         resources: Some(requirements(resources)),
         security_context: Some(confined()),
         volume_mounts: Some(mounts.iter().chain([&temporary]).map(mount).collect()),
@@ -132,7 +137,7 @@ fn container(
 }
 
 /// Much the same for all: a container passes over what is another's. Nothing of it is secret.
-fn environment(from: From<'_>, container: &str) -> Vec<EnvVar> {
+fn environment(from: From<'_>) -> Vec<EnvVar> {
     let pods = from.pods;
     let name = &from.valid.name;
     let denied: Vec<String> = pods.denied.iter().map(ToString::to_string).collect();
@@ -149,15 +154,11 @@ fn environment(from: From<'_>, container: &str) -> Vec<EnvVar> {
         ("PROBE_DENIED", denied.join(",")),
         ("ACCEPT_OPEN_NETWORK", pods.accept_open_network.to_string()),
     ];
-    let variable = |(name, value): (&str, String)| EnvVar {
-        name: format!("FAMULUS_RUNNER_{name}"),
-        value: Some(value),
-        ..EnvVar::default()
-    };
-    // Without a volume that stays, a runner has its revision from the app.
-    let takes = container == RUNNER && from.plan.volume == Volume::Scratch;
-    let bundles = takes.then(|| ("BUNDLES", format!("http://{}", pods.callback)));
-    variables.into_iter().chain(bundles).map(variable).collect()
+    variables.into_iter().map(|(name, value)| variable(name, value)).collect()
+}
+
+fn variable(name: &str, value: String) -> EnvVar {
+    EnvVar { name: format!("FAMULUS_RUNNER_{name}"), value: Some(value), ..EnvVar::default() }
 }
 
 fn confined() -> SecurityContext {

@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use famulus_cluster_tests::host::enter;
-use famulus_cluster_tests::kubectl::{LONG, object, until};
-use famulus_cluster_tests::release::{Release, name};
+use famulus_cluster_tests::kubectl::{LONG, until};
+use famulus_cluster_tests::release::Release;
 
 use crate::ledger::{self, Marks, PLUGIN};
 use crate::order;
@@ -37,8 +37,7 @@ pub(crate) async fn release() -> Release {
     // A test before may have switched the node off.
     enter();
     let mut release = Release::open().await;
-    let service = object(&name(), "service", &name()).await.unwrap();
-    release.address = format!("http://{}:3000", service["spec"]["clusterIP"].as_str().unwrap());
+    release.through_service().await;
     // A connection to what is gone is not used again.
     let client = Client::builder().pool_max_idle_per_host(0);
     release.client = client.connect_timeout(Duration::from_secs(2)).build().unwrap();

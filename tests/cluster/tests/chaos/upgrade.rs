@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use famulus_cluster_tests::helm::{CHART, helm};
+use famulus_cluster_tests::helm::upgrade;
 use famulus_cluster_tests::kubectl::{LONG, objects, until};
 use famulus_cluster_tests::release::{Release, name};
 
@@ -38,13 +38,6 @@ async fn the_chart_is_upgraded_with_calls_under_way() {
     })
     .await;
     load.end(&release, Allowed::Done).await;
-}
-
-async fn upgrade(values: &[&str]) {
-    let name = name();
-    let mut words = vec!["upgrade", &name, CHART, "--reuse-values", "--wait", "--timeout", "5m"];
-    words.extend(values);
-    helm(&words).await;
 }
 
 /// Who runs: app, operator, and the runner of the ledger.
