@@ -1,10 +1,12 @@
-//! `famulus-operator retire`: before an uninstall, ends everything that the operator keeps running.
+//! `famulus-operator retire`: before an uninstall, ends what must not end all at once.
 //!
 //! The order is what it is for. The policies that keep runners in are the release's and go with it, so
-//! every runner ends before; and the operator ends first of all, because it would make them anew.
+//! every runner ends before; the operator ends first of all, because it would make them anew; and the
+//! app, which takes the last results of runners and hands its turns over, ends while it has a database.
 //!
 //! ```text
 //! operator to 0 ─► its Pods gone ─► its Lease, finalizers off ─► Deployments, Jobs, accounts ─► Pods gone
+//!   ─► app to 0 ─► its Pods gone
 //! ```
 //!
 //! Plugins, volumes and Secrets stay.
@@ -27,8 +29,8 @@ use super::{Environment, Missing};
 /// How often Pods are looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The operator drains what it reconciles.
-const OPERATOR_ENDS: Duration = Duration::from_mins(2);
+/// The operator drains what it reconciles, the app its turns.
+const SYSTEM_ENDS: Duration = Duration::from_mins(2);
 
 /// A runner that is in a call has 330 s of grace; a little more for its node.
 const RUNNERS_END: Duration = Duration::from_mins(7);
@@ -41,7 +43,7 @@ pub enum Error {
     #[error(transparent)]
     Environment(#[from] Missing),
     #[error("the Deployment {name} cannot be scaled to nothing")]
-    StopOperator { name: String, source: kube::Error },
+    Stop { name: String, source: kube::Error },
     #[error("the Lease {name} cannot be deleted")]
     DeleteLease { name: String, source: kube::Error },
     #[error("{kind} cannot be listed in the namespace {namespace}")]
@@ -69,16 +71,19 @@ pub async fn run(
     let release = environment.text("FAMULUS_RETIRE_RELEASE")?;
     let system = environment.text("FAMULUS_RETIRE_SYSTEM_NAMESPACE")?;
     let sandbox = environment.text("FAMULUS_RETIRE_SANDBOX_NAMESPACE")?;
-    let operators = format!(
-        "app.kubernetes.io/name=famulus,app.kubernetes.io/instance={release},\
-         app.kubernetes.io/component=operator"
-    );
     let made =
         format!("app.kubernetes.io/managed-by=famulus-operator,famulus.dev/release={release}");
+    let ends = async |name: &str, component: &str| {
+        let pods = format!(
+            "app.kubernetes.io/name=famulus,app.kubernetes.io/instance={release},\
+             app.kubernetes.io/component={component}"
+        );
+        stop(&client, &system, name).await?;
+        gone(&client, &system, &pods, SYSTEM_ENDS).await
+    };
 
     let operator = format!("{release}-operator");
-    stop_operator(&client, &system, &operator).await?;
-    gone(&client, &system, &operators, OPERATOR_ENDS).await?;
+    ends(&operator, "operator").await?;
     delete_lease(&client, &system, operator).await?;
     release_plugins(&client, &sandbox).await?;
     delete_all::<Deployment>(&client, &sandbox, &made).await?;
@@ -86,16 +91,19 @@ pub async fn run(
     delete_all::<ServiceAccount>(&client, &sandbox, &made).await?;
     gone(&client, &sandbox, &made, RUNNERS_END).await?;
     tracing::info!("nothing runs in the sandbox; Plugins, volumes and Secrets stay");
+    ends(&release, "app").await?;
+    tracing::info!("the app has ended");
     Ok(())
 }
 
-async fn stop_operator(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
+/// Leaves a Deployment without Pods.
+async fn stop(client: &Client, namespace: &str, name: &str) -> Result<(), Error> {
     let nothing = Patch::Merge(json!({"spec": {"replicas": 0}}));
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     match deployments.patch_scale(name, &PatchParams::default(), &nothing).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(source) => Err(Error::StopOperator { name: name.to_owned(), source }),
+        Err(source) => Err(Error::Stop { name: name.to_owned(), source }),
     }
 }
 

@@ -44,7 +44,7 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
         "home-retire",
         "R",
         &[
-            "apps deployments/scale (home-operator): get patch",
+            "apps deployments/scale (home home-operator): get patch",
             "coordination.k8s.io leases (home-operator): delete",
             " pods: list",
         ],
