@@ -62,6 +62,8 @@ pub(super) fn apiserver(place: &Place, programs: &Programs) -> Result<Process> {
         ("allow-privileged", "false".to_owned()),
         ("audit-policy-file", place.text("audit-policy.json")),
         ("audit-log-path", place.text("audit.log")),
+        // Who reads it reads one file from its beginning; it is begun anew after 100 MB otherwise.
+        ("audit-log-maxsize", "2048".to_owned()),
     ];
     process(programs, "kube-apiserver", args)
 }
