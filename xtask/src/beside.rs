@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 
-use crate::shell::{Shell, cargo};
+use crate::shell::Shell;
 use crate::workspace::root;
 
 /// A session of its own at the lowest weight, and in it the policy of idle work: who else wants a
@@ -23,23 +23,21 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts `cargo` with `args` and a target folder of its own, `target/WHAT`, since a build locks
-    /// its folder.
-    pub(crate) fn cargo(what: &'static str, args: &[&str]) -> Result<Self> {
+    /// Starts `program`, whose words go into `target/WHAT/said`.
+    pub(crate) fn start(what: &'static str, program: &Command) -> Result<Self> {
         let folder = root().join("target").join(what);
         fs::create_dir_all(&folder)?;
         let said = folder.join("said");
         let file = File::create(&said)?;
-        let cargo = cargo(args);
         let mut command = Command::new("setsid");
-        command.args(["sh", "-c", LAST_OF_ALL]).arg(cargo.get_program()).args(cargo.get_args());
-        for (name, value) in cargo.get_envs() {
+        command.args(["sh", "-c", LAST_OF_ALL]).arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        command.env("CARGO_TARGET_DIR", &folder).current_dir(root());
+        command.current_dir(root());
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the {what} beside the rest"))?;
@@ -69,7 +67,8 @@ impl Drop for Beside {
     fn drop(&mut self) {
         // A child that was waited for has no id any more.
         if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            let _ended = kill_process_group(group, Signal::KILL);
+            // One that has a server of its own stops it.
+            let _ended = kill_process_group(group, Signal::TERM);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::beside::Beside;
 use crate::shell::{Shell, cargo};
 use crate::tidy;
+use crate::workspace::root;
 
 pub(crate) async fn run(shell: &mut Shell) -> Result<()> {
     format(shell).await?;
@@ -24,12 +25,13 @@ pub(crate) async fn format(shell: &mut Shell) -> Result<()> {
     shell.run(rustfmt).await
 }
 
+/// With every feature that lets more be looked at.
 const CLIPPY: [&str; 8] = [
     "clippy",
     "--workspace",
     "--all-targets",
     "--features",
-    "famulus-cluster-tests/installed",
+    "famulus-cluster-tests/installed,famulus-server/harness",
     "--",
     "--deny",
     "warnings",
@@ -39,7 +41,12 @@ async fn lints(shell: &mut Shell) -> Result<()> {
     shell.run(cargo(CLIPPY)).await
 }
 
-/// The same, beside what mostly waits.
-pub(crate) fn lints_beside() -> Result<Beside> {
-    Beside::cargo("lints", &CLIPPY)
+/// What is looked at beside what mostly waits, each in a target folder of its own, since a build locks
+/// its folder: the lints, and the freshness of `.sqlx`.
+pub(crate) fn beside() -> Result<[Beside; 2]> {
+    let mut lints = cargo(CLIPPY);
+    lints.env("CARGO_TARGET_DIR", root().join("target/lints"));
+    let mut queries = Command::new(std::env::current_exe()?);
+    queries.args(["sqlx", "--check"]);
+    Ok([Beside::start("lints", &lints)?, Beside::start("sqlx", &queries)?])
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 }
 
 /// Fails, and names the queries, if `.sqlx` is not fresh.
-pub(crate) async fn check(shell: &mut Shell, scratch: &Scratch) -> Result<()> {
+async fn check(shell: &mut Shell, scratch: &Scratch) -> Result<()> {
     let (fresh, committed) = (prepare(shell, scratch).await?, read(&root().join(".sqlx"))?);
     let mut differing: Vec<&String> = fresh
         .keys()

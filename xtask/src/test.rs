@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::shell::{Shell, cargo};
-use crate::{check, cluster, images, programs, space, sqlx, tidy};
+use crate::{check, cluster, images, programs, space, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,10 +43,12 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         images::run(shell, images::Args::for_tests()).await?;
         report.done("images and their proofs");
         // Tests of a cluster mostly wait for it.
-        let lints = check::lints_beside()?;
+        let beside = check::beside()?;
         cluster::suite::run_all(shell, &mut report).await?;
-        lints.finish(shell).await?;
-        report.done("the rest of the lints, which began with the clusters");
+        for one in beside {
+            one.finish(shell).await?;
+        }
+        report.done("the rest of the lints and of a look at .sqlx, begun with the clusters");
     }
     println!("{}\n{}", report.table(), closing(quick, filter));
     Ok(())
@@ -78,8 +80,6 @@ async fn with_database(
     if filter.is_none() {
         shell.run(cargo(["test", "--workspace", "--doc"])).await?;
         report.done("examples in the documentation");
-        sqlx::check(shell, scratch).await?;
-        report.done("freshness of the offline query data");
     }
     Ok(())
 }

@@ -113,10 +113,8 @@ fn place_of(call: &Call) -> Option<Place> {
         let (number, at) = note.strip_prefix("note ")?.split_once('.')?;
         return Some((number.parse().ok()?, at.parse().ok()?));
     }
-    let counted = match &call.arguments["parameters"] {
-        serde_json::Value::Null => &call.arguments,
-        of_plugin => of_plugin,
-    };
+    // Of a plugin's tool they lie within.
+    let counted = call.arguments.get("parameters").unwrap_or(&call.arguments);
     let at = usize::try_from(counted["at"].as_u64()?).ok()?;
     Some((counted["n"].as_u64()?, at))
 }
@@ -177,7 +175,7 @@ impl Effect<'_> {
     fn check_asked(&self, found: &mut Vec<String>) {
         let fits = match (self.outcome(), self.requests.len()) {
             ("text", 1) => true,
-            ("", 0 | 1) | ("unknown" | "error", 0 | 1) => !self.complete,
+            ("" | "unknown" | "error", 0 | 1) => !self.complete,
             _ => false,
         };
         if !fits {
