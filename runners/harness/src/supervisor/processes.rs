@@ -1,12 +1,15 @@
 //! The descendants of a process: who they are, and their end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgrp, kill_process, kill_process_group, wait, waitpid,
+};
 
 /// How long killed processes are waited for. They are gone at once, unless the kernel holds them in
 /// a device.
@@ -15,11 +18,15 @@ const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at processes that were killed.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// How often processes are looked for that others made before they were stopped.
+const STOPS: u32 = 32;
+
 /// A process as `/proc` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
+    group: i32,
     /// It has ended, and nobody has asked how.
     pub(super) ended: bool,
     /// Memory that is its own or shared, in pages.
@@ -28,7 +35,12 @@ pub(super) struct Process {
 
 /// All living and ended descendants of `root`, without itself.
 pub(super) fn descendants(root: Pid) -> io::Result<Vec<Process>> {
-    Ok(beneath(root.as_raw_nonzero().get(), &all()?))
+    descendants_but(root, &|_| false)
+}
+
+/// The same without those that are left out, and without their descendants.
+fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> io::Result<Vec<Process>> {
+    Ok(beneath(root.as_raw_nonzero().get(), &all()?, left_out))
 }
 
 fn all() -> io::Result<Vec<Process>> {
@@ -49,21 +61,24 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
     /// Places of fields behind the name.
     const STATE: usize = 0;
     const PARENT: usize = 1;
+    const GROUP: usize = 2;
     const RESIDENT_PAGES: usize = 21;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     Some(Process {
         pid,
         parent: fields.get(PARENT)?.parse().ok()?,
+        group: fields.get(GROUP)?.parse().ok()?,
         ended: ["Z", "X"].contains(fields.get(STATE)?),
         pages: fields.get(RESIDENT_PAGES).and_then(|pages| pages.parse().ok()).unwrap_or(0),
     })
 }
 
-fn beneath(root: i32, all: &[Process]) -> Vec<Process> {
+fn beneath(root: i32, all: &[Process], left_out: &dyn Fn(i32) -> bool) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
-        for process in all.iter().filter(|process| process.parent == parent) {
+        let children = all.iter().filter(|one| one.parent == parent && !left_out(one.pid));
+        for process in children {
             parents.push(process.pid);
             found.push(*process);
         }
@@ -71,14 +86,45 @@ fn beneath(root: i32, all: &[Process]) -> Vec<Process> {
     found
 }
 
-/// Sends the signal to each of them that lives.
+/// Sends the signal to each of them that lives, group by group: those of a group hear it at the same
+/// time, and whoever one of them is making hears it, too. A tool leads a session of its own, so that
+/// nobody else is in its groups.
 pub(super) fn signal(processes: &[Process], signal: Signal) {
+    let own = getpgrp().as_raw_nonzero().get();
+    let mut told = BTreeSet::new();
     for process in processes.iter().filter(|process| !process.ended) {
-        if let Some(pid) = Pid::from_raw(process.pid) {
-            // It may have ended since.
-            let _gone = kill_process(pid, signal);
-        }
+        // Before it leads a session it is in our group.
+        let group = Some(process.group).filter(|group| *group != own).and_then(Pid::from_raw);
+        // It may have ended since.
+        let _gone = match group {
+            Some(group) if told.insert(process.group) => kill_process_group(group, signal),
+            Some(_told) => Ok(()),
+            None => Pid::from_raw(process.pid).map_or(Ok(()), |pid| kill_process(pid, signal)),
+        };
     }
+}
+
+/// Kills the living descendants and whoever they make meanwhile: who was stopped makes nobody, so
+/// they are stopped until none is found that was not. Returns those that were found last.
+pub(super) fn kill_all(root: Pid) -> Vec<Process> {
+    kill_but(root, &|_| false)
+}
+
+fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Vec<Process> {
+    let mut stopped = BTreeSet::new();
+    let mut living = Vec::new();
+    for _look in 0..STOPS {
+        living = descendants_but(root, left_out).unwrap_or_default();
+        living.retain(|one| !one.ended);
+        let is_new = |one: &&Process| stopped.insert(one.pid);
+        let new: Vec<Process> = living.iter().filter(is_new).copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        signal(&new, Signal::STOP);
+    }
+    signal(&living, Signal::KILL);
+    living
 }
 
 /// Asks ended children of this process how they ended, so that their numbers become free. The one
@@ -101,7 +147,7 @@ pub(super) fn reap(processes: &[Process], own: Pid, left_out: Pid) {
 /// A process without children has no descendants, because whoever loses their parent becomes its
 /// child: the kernel's answer *no children* is the proof of the end, free of races.
 pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
-    let mut killed = std::collections::BTreeSet::new();
+    let mut killed = BTreeSet::new();
     let begun = Instant::now();
     loop {
         loop {
@@ -112,13 +158,31 @@ pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
                 Err(_no_children) => return Ok(killed.len() as u32),
             }
         }
-        let living: Vec<Process> =
-            descendants(own).unwrap_or_default().into_iter().filter(|one| !one.ended).collect();
+        let living = kill_all(own);
         if begun.elapsed() > KILL_PATIENCE {
             return Err(Surviving(living.len() as u32));
         }
-        signal(&living, Signal::KILL);
         killed.extend(living.iter().map(|process| process.pid));
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Ends the descendants of this process, their subreaper, but those that are left out, and theirs.
+pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Surviving> {
+    let begun = Instant::now();
+    loop {
+        let living = kill_but(own, left_out);
+        let all = descendants_but(own, left_out).unwrap_or_default();
+        if all.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > KILL_PATIENCE {
+            return Err(Surviving(living.len() as u32));
+        }
+        for process in all.iter().filter(|one| one.ended) {
+            // Who is no child of ours becomes one.
+            let _asked = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
+        }
         thread::sleep(LOOK_AGAIN);
     }
 }
@@ -135,18 +199,20 @@ mod tests {
     fn a_name_with_brackets_does_not_confuse() {
         let rest = (0..30).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
         let process = parse(7, &format!("7 (a) Z 1 (b)) S 5 {rest}")).unwrap();
-        assert_eq!(process, Process { pid: 7, parent: 5, ended: false, pages: 19 });
+        assert_eq!(process, Process { pid: 7, parent: 5, group: 0, ended: false, pages: 19 });
         assert!(parse(7, "7 (x) Z 5 0").unwrap().ended);
         assert_eq!(parse(7, "nothing"), None);
     }
 
     #[test]
     fn descendants_are_found_at_any_depth() {
-        let process = |pid, parent| Process { pid, parent, ended: false, pages: 0 };
+        let process = |pid, parent| Process { pid, parent, group: 0, ended: false, pages: 0 };
         let all = [process(2, 1), process(3, 2), process(4, 3), process(5, 1), process(6, 9)];
-        let mut found: Vec<i32> = beneath(2, &all).iter().map(|process| process.pid).collect();
+        let mut found: Vec<i32> =
+            beneath(2, &all, &|_| false).iter().map(|process| process.pid).collect();
         found.sort_unstable();
         assert_eq!(found, [3, 4]);
-        assert_eq!(beneath(1, &all).len(), 4);
+        assert_eq!(beneath(1, &all, &|_| false).len(), 4);
+        assert_eq!(beneath(1, &all, &|pid| pid == 3).len(), 2);
     }
 }

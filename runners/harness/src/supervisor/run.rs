@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use famulus_protocol::Isolation;
 use futures::StreamExt;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, waitpid};
+use rustix::process::getpid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 
-use super::processes::{descendants, signal};
+use super::processes::{Surviving, end_but};
 use super::{Frame, Job, Report, SUPERVISE};
 
 /// Beyond deadline and grace: time for a supervisor to end what the kernel holds, and to report.
@@ -150,7 +151,10 @@ impl Supervised {
             tracing::warn!(%error, "a supervisor could not be waited for");
         }
         if !reported {
-            self.shared.end_orphans();
+            let shared = Arc::clone(&self.shared);
+            if let Err(error) = spawn_blocking(move || shared.end_orphans()).await {
+                tracing::error!(%error, "what a supervisor left behind was not ended");
+            }
         }
     }
 }
@@ -168,23 +172,9 @@ impl Shared {
     /// no supervisor.
     fn end_orphans(&self) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = getpid().as_raw_nonzero().get();
-        // Each round makes children of the runner of those who lost their parent in the one before.
-        for _round in 0..64 {
-            let Ok(all) = descendants(getpid()) else { return };
-            let is_ours = |pid: i32| u32::try_from(pid).is_ok_and(|pid| known.contains(&pid));
-            let orphans: Vec<_> =
-                all.into_iter().filter(|one| one.parent == own && !is_ours(one.pid)).collect();
-            if orphans.is_empty() {
-                return;
-            }
-            signal(&orphans, Signal::KILL);
-            for orphan in &orphans {
-                if let Some(pid) = Pid::from_raw(orphan.pid) {
-                    // It was just killed, so that this takes no time.
-                    let _reaped = waitpid(Some(pid), WaitOptions::empty());
-                }
-            }
+        let is_ours = |pid: i32| u32::try_from(pid).is_ok_and(|pid| known.contains(&pid));
+        if let Err(Surviving(count)) = end_but(getpid(), &is_ours) {
+            tracing::error!(count, "what a supervisor left behind does not end");
         }
     }
 }

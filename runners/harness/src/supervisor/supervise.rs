@@ -21,7 +21,7 @@ use rustix::process::{
 use super::capture::{Head, Tail, lossy};
 use super::descriptors::close_on_exec;
 use super::launch::{NOT_STARTED, Said};
-use super::processes::{descendants, end_all, reap, signal};
+use super::processes::{descendants, end_all, kill_all, reap, signal};
 use super::{Captured, End, Frame, Job, LAUNCH, MemoryWatch, OutputLimits, Report};
 
 /// How often the processes of the tool are counted.
@@ -242,7 +242,7 @@ impl<'a> Watch<'a> {
     /// Kills all there is now, and again at the next count if the tool is still there.
     fn kill(&mut self) {
         self.forced = true;
-        signal(&descendants(self.own).unwrap_or_default(), Signal::KILL);
+        kill_all(self.own);
         if let Some(ending) = &mut self.ending {
             ending.kill_at = Instant::now() + COUNT;
         }

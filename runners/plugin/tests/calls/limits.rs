@@ -120,6 +120,36 @@ async fn a_fork_bomb_is_bounded_and_leaves_nobody() {
     assert_eq!(text_of(&runner.run("c2", "calm", json!({})).await), "calm\n");
 }
 
+/// Each of them makes others for as long as it lives; where it is told to, in a group of its own.
+const BOMB: &str = r"#!/usr/bin/env python3
+import os, signal, time
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+end = time.time() + 40
+while time.time() < end:
+    try:
+        if os.fork() == 0 and GROUPS:
+            os.setpgid(0, 0)
+    except OSError:
+        pass
+";
+
+#[tokio::test]
+async fn a_fork_bomb_that_never_rests_is_ended() {
+    // Without a user of its own nothing would bound it while it is ended.
+    assert!(Bench::has_own_user(), "this test must be run by root");
+    let bench = Bench::new();
+    for (tool, groups) in [("group", "False"), ("groups", "True")] {
+        bench.tool(tool, json!({}), &BOMB.replace("GROUPS", groups));
+        let runner = bench.start_with(&[("SYNC_SECONDS", "25")]);
+        let begun = Instant::now();
+        let failure = failure_of(&runner.run("c1", tool, json!({})).await);
+        assert_eq!(failure.reason, Reason::Processes, "{tool}: {failure:?}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{tool}: {:?}", begun.elapsed());
+        assert_eq!(bench.others(&runner), Vec::<u32>::new());
+    }
+}
+
 #[tokio::test]
 async fn the_kernel_holds_a_tool_to_its_limits() {
     let bench = Bench::new();
