@@ -157,9 +157,10 @@ impl Follower {
 
     /// Whether its tree was built to its end. One that no build of another Pod will bring is made.
     async fn is_there(&self, revision: &str, mounted: &Mounted) -> Result<bool, Failure> {
-        let Ok(hex) = digest(revision) else { return Ok(false) };
-        let (volume, hex) = (self.volume.clone(), hex.to_owned());
-        match spawn_blocking(move || volume.record(&hex)).await {
+        let (volume, wanted) = (self.volume.clone(), revision.to_owned());
+        // What names no revision has no record, and who asks the app for it says so.
+        let record = move || digest(&wanted).map_or(Ok(None), |hex| volume.record(hex));
+        match spawn_blocking(record).await {
             Ok(Ok(Some(_record))) => return Ok(true),
             Ok(Ok(None)) => {}
             Ok(Err(error)) => tracing::warn!(%error, revision, "its record cannot be read"),

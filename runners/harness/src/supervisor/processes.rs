@@ -33,27 +33,51 @@ pub(super) struct Process {
     pub(super) pages: u64,
 }
 
+/// What one look at `/proc` showed.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    pub(super) found: Vec<Process>,
+    /// Why there may be others.
+    missed: Option<io::Error>,
+}
+
 /// All living and ended descendants of `root`, without itself.
-pub(super) fn descendants(root: Pid) -> io::Result<Vec<Process>> {
+pub(super) fn descendants(root: Pid) -> Look {
     descendants_but(root, &|_| false)
 }
 
 /// The same without those that are left out, and without their descendants.
-fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> io::Result<Vec<Process>> {
-    Ok(beneath(root.as_raw_nonzero().get(), &all()?, left_out))
+fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Look {
+    let mut look = Look::default();
+    if let Err(error) = look.take_in_all() {
+        look.missed = Some(error);
+    }
+    look.found = beneath(root.as_raw_nonzero().get(), &look.found, left_out);
+    look
 }
 
-fn all() -> io::Result<Vec<Process>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process that ended since is none.
-        if let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) {
-            found.extend(parse(pid, &stat));
+impl Look {
+    fn take_in_all(&mut self) -> io::Result<()> {
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            match fs::read_to_string(format!("/proc/{pid}/stat")) {
+                Ok(stat) => self.found.extend(parse(pid, &stat)),
+                Err(error) if is_nobody(&error) => {}
+                // Those that can be seen are ended meanwhile.
+                Err(error) => self.missed = Some(error),
+            }
         }
+        Ok(())
     }
-    Ok(found)
+}
+
+/// A process that ended since is none, and one that may not be seen is none of ours.
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || Errno::from_io_error(error) == Some(Errno::SRCH)
 }
 
 /// Reads `PID (NAME) STATE PARENT …`; the name may hold anything, so that its last bracket counts.
@@ -105,26 +129,25 @@ pub(super) fn signal(processes: &[Process], signal: Signal) {
 }
 
 /// Kills the living descendants and whoever they make meanwhile: who was stopped makes nobody, so
-/// they are stopped until none is found that was not. Returns those that were found last.
-pub(super) fn kill_all(root: Pid) -> Vec<Process> {
+/// they are stopped until none is found that was not. Returns the last look, before the end.
+pub(super) fn kill_all(root: Pid) -> Look {
     kill_but(root, &|_| false)
 }
 
-fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Vec<Process> {
+fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Look {
     let mut stopped = BTreeSet::new();
-    let mut living = Vec::new();
+    let mut look = Look::default();
     for _look in 0..STOPS {
-        living = descendants_but(root, left_out).unwrap_or_default();
-        living.retain(|one| !one.ended);
-        let is_new = |one: &&Process| stopped.insert(one.pid);
-        let new: Vec<Process> = living.iter().filter(is_new).copied().collect();
+        look = descendants_but(root, left_out);
+        let is_new = |one: &&Process| !one.ended && stopped.insert(one.pid);
+        let new: Vec<Process> = look.found.iter().filter(is_new).copied().collect();
         if new.is_empty() {
             break;
         }
         signal(&new, Signal::STOP);
     }
-    signal(&living, Signal::KILL);
-    living
+    signal(&look.found, Signal::KILL);
+    look
 }
 
 /// Asks ended children of this process how they ended, so that their numbers become free. The one
@@ -158,28 +181,28 @@ pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
                 Err(_no_children) => return Ok(killed.len() as u32),
             }
         }
-        let living = kill_all(own);
+        let look = kill_all(own);
         if begun.elapsed() > KILL_PATIENCE {
-            return Err(Surviving(living.len() as u32));
+            return Err(Surviving::of(look));
         }
-        killed.extend(living.iter().map(|process| process.pid));
+        killed.extend(look.found.iter().filter(|one| !one.ended).map(|one| one.pid));
         thread::sleep(LOOK_AGAIN);
     }
 }
 
 /// Ends the descendants of this process, their subreaper, but those that are left out, and theirs.
+/// They have ended when a look that missed nobody finds none.
 pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Surviving> {
     let begun = Instant::now();
     loop {
-        let living = kill_but(own, left_out);
-        let all = descendants_but(own, left_out).unwrap_or_default();
-        if all.is_empty() {
+        let look = kill_but(own, left_out);
+        if look.found.is_empty() && look.missed.is_none() {
             return Ok(());
         }
         if begun.elapsed() > KILL_PATIENCE {
-            return Err(Surviving(living.len() as u32));
+            return Err(Surviving::of(look));
         }
-        for process in all.iter().filter(|one| one.ended) {
+        for process in look.found.iter().filter(|one| one.ended) {
             // Who is no child of ours becomes one.
             let _asked = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
         }
@@ -189,7 +212,18 @@ pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Su
 
 /// Processes that the kernel did not end.
 #[derive(Debug)]
-pub(super) struct Surviving(pub(super) u32);
+pub(super) struct Surviving {
+    pub(super) count: u32,
+    /// Why there may be more.
+    pub(super) missed: Option<io::Error>,
+}
+
+impl Surviving {
+    fn of(look: Look) -> Self {
+        let count = look.found.iter().filter(|one| !one.ended).count();
+        Self { count: count as u32, missed: look.missed }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -202,6 +236,13 @@ mod tests {
         assert_eq!(process, Process { pid: 7, parent: 5, group: 0, ended: false, pages: 19 });
         assert!(parse(7, "7 (x) Z 5 0").unwrap().ended);
         assert_eq!(parse(7, "nothing"), None);
+    }
+
+    #[test]
+    fn who_cannot_be_looked_at_has_not_ended() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(is_nobody(&error(Errno::NOENT)) && is_nobody(&error(Errno::SRCH)));
+        assert!(!is_nobody(&error(Errno::NOMEM)) && !is_nobody(&error(Errno::MFILE)));
     }
 
     #[test]

@@ -173,8 +173,8 @@ impl Shared {
     fn end_orphans(&self) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ours = |pid: i32| u32::try_from(pid).is_ok_and(|pid| known.contains(&pid));
-        if let Err(Surviving(count)) = end_but(getpid(), &is_ours) {
-            tracing::error!(count, "what a supervisor left behind does not end");
+        if let Err(Surviving { count, missed }) = end_but(getpid(), &is_ours) {
+            tracing::error!(count, ?missed, "what a supervisor left behind does not end");
         }
     }
 }

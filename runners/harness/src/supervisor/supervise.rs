@@ -168,7 +168,7 @@ impl<'a> Watch<'a> {
         self.until_it_ends();
         let strays = match end_all(self.own) {
             Ok(strays) => strays,
-            Err(surviving) => surviving.0,
+            Err(surviving) => surviving.count,
         };
         self.until_drained();
         let stdout = self.stdout.take().unwrap_or_default();
@@ -233,7 +233,7 @@ impl<'a> Watch<'a> {
     /// Asks once; the first reason counts, and none when it has ended by itself.
     fn ask_to_end(&mut self, end: End) {
         if self.ending.is_none() && self.status.is_none() {
-            signal(&descendants(self.own).unwrap_or_default(), Signal::TERM);
+            signal(&descendants(self.own).found, Signal::TERM);
             let grace = Duration::from_millis(self.job.grace_millis);
             self.ending = Some(Ending { end, kill_at: Instant::now() + grace });
         }
@@ -250,7 +250,7 @@ impl<'a> Watch<'a> {
 
     /// Holds the tool to its number of processes and the container to its memory.
     fn count(&mut self) {
-        let Ok(all) = descendants(self.own) else { return };
+        let all = descendants(self.own).found;
         reap(&all, self.own, self.tool);
         let living = all.iter().filter(|process| !process.ended);
         let (count, pages) = living.fold((0_u32, 0_u64), |(count, pages), process| {

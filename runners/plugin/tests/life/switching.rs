@@ -24,13 +24,18 @@ pub(crate) async fn health(runner: &Runner) -> Health {
 }
 
 pub(crate) async fn serves(runner: &Runner, revision: &str) {
+    says(runner, revision, |health| health.revision.as_deref() == Some(revision)).await;
+}
+
+/// Waits until the runner says of itself what is waited for.
+pub(crate) async fn says(runner: &Runner, what: &str, holds: impl Fn(&Health) -> bool) {
     for _ in 0..400 {
-        if health(runner).await.revision.as_deref() == Some(revision) {
+        if holds(&health(runner).await) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{revision} does not serve: {:?}", health(runner).await);
+    panic!("not said, {what}: {:?}", health(runner).await);
 }
 
 /// A plugin that says which version it is, counts its calls in a file of its own, and shows its

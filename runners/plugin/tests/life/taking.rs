@@ -1,14 +1,13 @@
 //! A runner whose volume ends with its Pod takes its revision from the app.
 
 use std::fs;
-use std::time::Duration;
 
 use famulus_protocol::revision::Built;
 use serde_json::json;
 
 use crate::house::{House, MANIFEST, inline, tool};
 use crate::support::{BEARER, Runner, json_of, until};
-use crate::switching::{health, ready, serves};
+use crate::switching::{health, ready, says, serves};
 
 const INIT: &str = r#"{"name":"test","description":"d","init":{"entrypoint":"init.sh"}}"#;
 
@@ -45,17 +44,6 @@ fn serve(house: &House, settings: &[(&str, &str)]) -> Runner {
     house.serve(&all)
 }
 
-/// Waits until it has read what was mounted.
-async fn reads(runner: &Runner, rendered: i64) {
-    for _ in 0..400 {
-        if health(runner).await.rendered == Some(rendered) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{rendered} is not read");
-}
-
 /// Waits for the end, and gives what it left.
 async fn failure(house: &House, mut runner: Runner) -> (String, String) {
     until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
@@ -81,7 +69,7 @@ async fn a_runner_takes_its_revision_and_builds_it_once() {
     // Another revision comes with another Pod.
     let other = format!("sha256:{}", "0".repeat(64));
     house.mount(2, Some(&other), &json!({}), BEARER);
-    reads(&runner, 2).await;
+    says(&runner, "what was mounted", |health| health.rendered == Some(2)).await;
     assert_eq!(health(&runner).await.revision, Some(revision.clone()));
     drop(runner);
 
