@@ -48,6 +48,7 @@ pub struct App {
     pub internal: SocketAddr,
     /// For sandboxes, where there are some.
     pub callback: Option<SocketAddr>,
+    /// The tools that can do something here.
     pub tool_names: Vec<String>,
     pub model_name: String,
     /// The bounds of turns; sending new ones puts them in force.
@@ -112,6 +113,7 @@ impl App {
             Arc::new(HttpChannel::new(http::Config { webhook_url, webhook_secret })?);
         let channels: Channels = Arc::new(BTreeMap::from([(http.name().to_owned(), http)]));
         let everything = Arc::new(store.clone());
+        let idle_tools = plugins.idle_tools();
         let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
             clock: Arc::clone(&clock),
@@ -125,8 +127,8 @@ impl App {
             },
         };
         let catalogue = Arc::new(Catalogue::with(&ports, extra_tools)?);
-        let tool_names: Vec<String> =
-            catalogue.grantable().into_iter().map(|(tool, _)| tool).collect();
+        let tools = catalogue.grantable().into_iter().map(|(tool, _)| tool);
+        let tool_names = tools.filter(|tool| !idle_tools.contains(&tool.as_str())).collect();
         let model_name = config.model.name.clone().unwrap_or_else(|| model.provider().to_owned());
 
         let hub = Hub::new(config.api.viewer_limit);

@@ -31,6 +31,11 @@ impl Plugins {
         config.cluster.clone().map_or(Self::Nowhere, Self::Cluster)
     }
 
+    /// The tools that can do nothing here.
+    pub(crate) fn idle_tools(&self) -> &'static [&'static str] {
+        if matches!(self, Self::Nowhere) { &TOOLS } else { &[] }
+    }
+
     pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, ConnectError> {
         match self {
             Self::Nowhere => Ok(Ports { sandboxes: Arc::new(Nowhere), runners: Arc::new(Nowhere) }),

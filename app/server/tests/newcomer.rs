@@ -147,6 +147,9 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     let place = Place::new("newcomer");
     let up = Up::start(&place);
     assert!(up.said.contains("famulus chat") && up.said.contains("demo"), "{}", up.said);
+    let can = up.said.lines().find(|line| line.contains("It can:")).unwrap();
+    assert!(can.contains("manage_schedules"), "{can}");
+    assert!(!can.contains("plugin"), "no plugin runs on one machine: {can}");
     assert!(!up.said.contains(&up.token), "the token is not printed into a pipe");
     let mode = fs::metadata(place.data().join("token")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
