@@ -14,12 +14,15 @@ pub(crate) struct Args {
     /// Only the tests that need no database
     #[arg(long)]
     quick: bool,
+    /// Everything but the images and what needs a cluster
+    #[arg(long, conflicts_with_all = ["quick", "filter"])]
+    no_cluster: bool,
     /// Only tests whose name contains this; leaves out the checks that are not tests
     filter: Option<String>,
 }
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let Args { quick, filter } = args;
+    let Args { quick, no_cluster, filter } = args;
     let filter = filter.as_deref();
     let mut report = Report::new();
     space::say()?;
@@ -39,7 +42,12 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         scratch.stop().await.context("cannot clean up after the tests")?;
         outcome?;
     }
-    if filter.is_none() && !quick {
+    if no_cluster {
+        for one in check::beside()? {
+            one.finish(shell).await?;
+        }
+        report.done("lints and a look at .sqlx");
+    } else if filter.is_none() && !quick {
         images::run(shell, images::Args::for_tests()).await?;
         report.done("images and their proofs");
         // Tests of a cluster mostly wait for it.
@@ -50,7 +58,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         }
         report.done("the rest of the lints and of a look at .sqlx, begun with the clusters");
     }
-    println!("{}\n{}", report.table(), closing(quick, filter));
+    println!("{}\n{}", report.table(), closing(quick, no_cluster, filter));
     Ok(())
 }
 
@@ -96,13 +104,16 @@ fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
 }
 
 /// A run that left something out says so in its last line.
-fn closing(quick: bool, filter: Option<&str>) -> String {
+fn closing(quick: bool, no_cluster: bool, filter: Option<&str>) -> String {
     let mut line = "ok".to_owned();
     if let Some(filter) = filter {
         let _ = write!(line, "; only tests whose name contains {filter:?}");
     }
     if quick {
         line.push_str("; left out: everything that needs Postgres, and the checks");
+    }
+    if no_cluster {
+        line.push_str("; left out: the images, and everything that needs a cluster");
     }
     line
 }
