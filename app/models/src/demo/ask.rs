@@ -161,16 +161,15 @@ impl Header {
         };
         let Some((lines, text)) = rest.split_once("\nText: ") else { return whole };
         let source = lines.lines().find_map(|line| line.strip_prefix("Source: "));
-        let mut text_lines: Vec<&str> = text.lines().collect();
-        let mut files = Vec::new();
-        while let Some(file) = text_lines.last().and_then(|l| l.strip_prefix("[attached file: ")) {
-            files.insert(0, file.split(" (").next().unwrap_or(file).to_owned());
-            text_lines.pop();
-        }
+        let files = lines
+            .lines()
+            .filter_map(|line| line.strip_prefix("Attached file: "))
+            .map(|file| file.rsplit_once(" (").map_or(file, |(name, _)| name).to_owned())
+            .collect();
         Self {
             at: Zoned::strptime("%a %Y-%m-%d %H:%M:%S %:z", time).ok(),
             source: source.unwrap_or_default().to_owned(),
-            text: text_lines.join("\n"),
+            text: text.to_owned(),
             files,
         }
     }
@@ -191,11 +190,11 @@ mod tests {
     #[test]
     fn a_header_is_taken_apart() {
         let header = Header::read(
-            "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: http\nSender: owner\nText: two\nlines\n[attached file: a.png (image/png, 3 bytes), id 1]",
+            "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: http\nSender: owner\nAttached file: a (b).png (image/png, 3 bytes), id 1\nText: two\nlines",
         );
         assert_eq!(header.at.unwrap().to_string(), "2026-11-21T11:00:00+01:00[+01:00]");
         assert_eq!((header.source.as_str(), header.text.as_str()), ("http", "two\nlines"));
-        assert_eq!(header.files, ["a.png"]);
+        assert_eq!(header.files, ["a (b).png"]);
         assert_eq!(Header::read("plain").text, "plain");
     }
 }

@@ -283,7 +283,8 @@ fn files_are_shown_or_named() {
         noted(&format!("a.png (image/png, 3 bytes), {id}; not shown: this model sees no images"))
     );
     // What the header of a message names already is not named twice.
-    let mut named = user(&format!("look\n[attached file: a.pdf (application/pdf, 3 bytes), {id}]"));
+    let mut named =
+        user(&format!("Attached file: a.pdf (application/pdf, 3 bytes), {id}\nText: look"));
     named
         .parts
         .push(Part::new(PartBody::File(file("a.pdf", "application/pdf")), Provenance::Owner));

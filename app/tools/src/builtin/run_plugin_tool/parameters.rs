@@ -106,7 +106,7 @@ fn last_id(text: &str) -> Option<BlobId> {
     (0..text.len()).rev().find_map(|start| text.get(start..start + ID)?.parse().ok())
 }
 
-/// The name in `[file: NAME (TYPE, N bytes), id ID]`.
+/// The name in `file: NAME (TYPE, N bytes), id ID`, with whatever stands around it.
 fn shown_name(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("file: ")?;
     let (name, _) = rest.rsplit_once(" (")?;
@@ -155,7 +155,7 @@ mod tests {
         );
         let other = BlobId::new();
         check(
-            format!("[attached file: {other} (x, 3 bytes), id {id}]"),
+            format!("Attached file: {other} (x, 3 bytes), id {id}"),
             Some(id),
             Some(&other.to_string()),
         );
