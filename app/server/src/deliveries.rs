@@ -71,21 +71,60 @@ impl DeliveryWorker {
             return self.store.delivered(&lease.fence, id).await;
         };
         tracing::warn!(outbound.id = %id, error = %error, "a message was not delivered");
-        let idempotent = channel.capabilities().idempotent;
-        let retry_after = backoff(record.attempts + 1);
-        let reason = error.to_string();
-        let why = match error {
-            SendError::NotSent { after, .. } if record.attempts + 1 < TRIES => {
-                Undelivered::NotSent { reason, retry_after: after.unwrap_or(retry_after) }
-            }
-            SendError::Unknown { .. } if idempotent && record.attempts + 1 < TRIES => {
-                Undelivered::NotSent { reason, retry_after }
-            }
-            SendError::Unknown { .. } => Undelivered::Unknown { reason },
-            SendError::NotSent { .. } | SendError::Refused { .. } => {
-                Undelivered::Refused { reason }
-            }
-        };
+        let why = judged(&error, channel.capabilities().idempotent, record.attempts + 1);
         self.store.delivery_failed(&lease.fence, id, &why).await
+    }
+}
+
+/// What becomes of a message that the channel did not say it delivered, after so many tries.
+fn judged(error: &SendError, idempotent: bool, tries: i32) -> Undelivered {
+    let reason = error.to_string();
+    let retry_after = backoff(tries);
+    match error {
+        SendError::NotSent { after, .. } if tries < TRIES => {
+            Undelivered::NotSent { reason, retry_after: after.unwrap_or(retry_after) }
+        }
+        SendError::Unknown { .. } if idempotent && tries < TRIES => {
+            Undelivered::NotSent { reason, retry_after }
+        }
+        SendError::Unknown { .. } => Undelivered::Unknown { reason },
+        SendError::NotSent { .. } | SendError::Refused { .. } => Undelivered::Refused { reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_arrived_is_sent_again_only_where_the_channel_knows_it() {
+        #[derive(Debug, PartialEq)]
+        enum Fate {
+            Again(Duration),
+            Unknown,
+            Dead,
+        }
+        let check = |error: SendError, idempotent, tries, expected| {
+            let fate = match judged(&error, idempotent, tries) {
+                Undelivered::NotSent { retry_after, .. } => Fate::Again(retry_after),
+                Undelivered::Unknown { .. } => Fate::Unknown,
+                Undelivered::Refused { .. } => Fate::Dead,
+            };
+            assert_eq!(fate, expected, "{error} {idempotent} {tries}");
+        };
+        let channel = || "http".to_owned();
+        let busy = |after| SendError::NotSent { channel: channel(), reason: "busy".into(), after };
+        let unknown = || SendError::Unknown { channel: channel() };
+        let refused = || SendError::Refused { channel: channel(), reason: "no".into() };
+        let later = Duration::from_secs(77);
+        for idempotent in [true, false] {
+            check(busy(None), idempotent, 1, Fate::Again(backoff(1)));
+            check(busy(Some(later)), idempotent, TRIES - 1, Fate::Again(later));
+            check(busy(None), idempotent, TRIES, Fate::Dead);
+            check(refused(), idempotent, 1, Fate::Dead);
+        }
+        check(unknown(), false, 1, Fate::Unknown);
+        check(unknown(), true, 1, Fate::Again(backoff(1)));
+        check(unknown(), true, TRIES, Fate::Unknown);
     }
 }
