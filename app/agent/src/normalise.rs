@@ -173,6 +173,23 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_later_changes_nothing_of_a_turn_that_ended() {
+        let turns = [
+            vec![user(1), calling(2, &["a", "b"]), user(3), results(4, &["a", "b"])],
+            vec![user(5), calling(6, &["a", "b"]), results(7, &["a"])],
+            vec![user(8), calling(9, &["a"])],
+            vec![user(10)],
+        ];
+        let mut history = Vec::new();
+        let mut read = Vec::new();
+        for turn in turns {
+            history.extend(turn);
+            let before = std::mem::replace(&mut read, normalise(&history));
+            assert_eq!(&read[..before.len()], &before[..]);
+        }
+    }
+
+    #[test]
     fn a_result_without_its_call_is_dropped() {
         assert_eq!(order(&[results(1, &["a"]), user(2)]), [2]);
     }

@@ -167,7 +167,9 @@ mod tests {
     fn event_ids_order_and_read_back() {
         let a = EventId { fence: 1_763_700_000_000_000, number: 9 };
         let b = EventId { fence: 1_763_700_000_000_000, number: 10 };
-        assert!(a < b);
+        // A later worker begins to count anew, under a greater token.
+        let later = EventId { fence: a.fence + 1, number: 0 };
+        assert!(a < b && b < later);
         assert_eq!(b.to_string().parse::<EventId>(), Ok(b));
         assert!("".parse::<EventId>().is_err());
         assert!("1".parse::<EventId>().is_err());

@@ -35,3 +35,23 @@ builtin! {
     manage_plugins::ManagePlugins,
     run_plugin_tool::RunPluginTool,
 }
+
+// What the document of the architecture shows is a tool that works: this one, which no model sees.
+#[cfg(test)]
+mod count_days;
+
+#[cfg(test)]
+mod tests {
+    use super::{Ports, count_days::CountDays};
+
+    #[test]
+    fn the_tool_of_the_document_is_one() {
+        let _new: fn(&Ports) -> CountDays = CountDays::new;
+        let file = include_str!("builtin/count_days.rs");
+        let given = "Bench::with(vec![std::sync::Arc::new(super::CountDays)])";
+        let shown = file.replace(given, "Bench::new()");
+        assert_ne!(shown, file);
+        let document = include_str!("../../../docs/ARCHITECTURE.md");
+        assert!(document.contains(&format!("```rust\n{shown}```\n")), "show this:\n{shown}");
+    }
+}

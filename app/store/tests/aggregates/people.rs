@@ -3,31 +3,11 @@
 use crate::{support::with_store, talk};
 use famulus_core::{
     agent::{Budgets, Grants},
-    person::{Role, Scope},
+    person::Scope,
     schedule::{MissedPolicy, NewSchedule, Rule},
 };
 use famulus_store::{AgentChange, MAIN_AGENT, NewAgent, PersonChange, PersonError};
 use jiff::SignedDuration;
-
-#[tokio::test]
-async fn processes_that_start_together_agree_on_one_owner() {
-    with_store(async |world| {
-        let other = world.another_store().await;
-        let start = |store: &famulus_store::Store| {
-            let store = store.clone();
-            async move { store.ensure_owner("Ada", "Europe/Berlin").await.unwrap() }
-        };
-        let stores = [&world.store, &other, &world.store, &other];
-        let outcomes = futures::future::join_all(stores.map(start)).await;
-        assert_eq!(outcomes.iter().filter(|(_, made)| *made).count(), 1);
-        for (owner, _) in &outcomes {
-            assert_eq!(owner, &outcomes[0].0);
-        }
-        assert_eq!(world.store.people().await.unwrap(), vec![outcomes[0].0.clone()]);
-        assert_eq!(outcomes[0].0.role, Role::Owner);
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn a_token_is_good_until_it_is_revoked() {

@@ -37,13 +37,24 @@ pub(crate) struct World {
 
 /// Runs a test in a fresh database.
 pub(crate) async fn with_store<T: AsyncFnOnce(&World)>(test: T) {
+    let template = template(&server()).await;
+    with_database(&format!("template {template}"), async |url| {
+        let world = World::open(url).await;
+        let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
+        world.close().await;
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    })
+    .await;
+}
+
+/// Runs a test with the URL of a database that is made for it: an empty one, or one like another.
+pub(crate) async fn with_database<T: AsyncFnOnce(&str)>(like: &str, test: T) {
     let server = server();
-    let template = template(&server).await;
     let name = unique("famulus_test");
-    execute(&server, &format!("create database {name} template {template}")).await;
-    let world = World::open(&server, &name).await;
-    let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
-    world.close().await;
+    execute(&server, &format!("create database {name} {like}")).await;
+    let outcome = AssertUnwindSafe(test(&url_of(&server, &name))).catch_unwind().await;
     execute(&server, &format!("drop database {name} with (force)")).await;
     if let Err(panic) = outcome {
         resume_unwind(panic);
@@ -51,8 +62,8 @@ pub(crate) async fn with_store<T: AsyncFnOnce(&World)>(test: T) {
 }
 
 impl World {
-    async fn open(server: &str, name: &str) -> Self {
-        let url = url_of(server, name);
+    async fn open(url: &str) -> Self {
+        let url = url.to_owned();
         let tasks = Tasks::new();
         let store = open(&url, &tasks, &[]).await;
         let admin = PgPoolOptions::new()
