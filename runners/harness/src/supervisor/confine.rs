@@ -6,17 +6,18 @@ use std::path::PathBuf;
 
 use famulus_protocol::{Isolation, Landlock};
 use landlock::{
-    ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::io::Errno;
 use rustix::process::getppid;
 
 use super::Confinement;
-use super::filter::filter;
+use super::filter::{Lacks, filter};
 use super::walls;
 
-/// The newest rules that are asked for. An older kernel enforces what it knows of them.
+/// The newest rules that are asked for. An older kernel enforces what it knows of them; the filter
+/// of system calls does what it does not know.
 const WANTED: ABI = ABI::V6;
 
 /// Device files that programs write to everywhere.
@@ -37,26 +38,37 @@ pub(super) enum Loose {
 /// Confines this process and all that come of it, and says how. Set-user-ID programs lose their
 /// meaning.
 pub(super) fn confine(confinement: &Confinement) -> Result<Isolation, Loose> {
-    let landlock = match restrict(confinement) {
-        Ok(RulesetStatus::FullyEnforced) => Landlock::Full,
-        Ok(RulesetStatus::PartiallyEnforced) => Landlock::Partial,
-        Ok(RulesetStatus::NotEnforced) | Err(_) => {
+    let (landlock, lacks) = match restrict(confinement) {
+        Ok(status) if status.ruleset == RulesetStatus::FullyEnforced => {
+            (Landlock::Full, Lacks::default())
+        }
+        Ok(status) if status.ruleset == RulesetStatus::PartiallyEnforced => {
+            (Landlock::Partial, lacking(status.landlock))
+        }
+        Ok(_) | Err(_) => {
             walls::build(confinement).map_err(Loose::Files)?;
-            Landlock::Replaced
+            // Files that are not the tool's are not there to be truncated.
+            (Landlock::Replaced, Lacks { signals: true, truncation: false })
         }
     };
     rustix::thread::set_no_new_privs(true).map_err(Loose::Privileges)?;
-    let beside = match landlock {
-        Landlock::Full | Landlock::Partial => None,
-        Landlock::Replaced | Landlock::None => getppid(),
-    };
-    filter(beside).map_err(Loose::Calls)?;
+    filter(lacks, getppid()).map_err(Loose::Calls)?;
     Ok(Isolation { landlock, no_new_privileges: true, filtered: true })
 }
 
-fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
+/// What a kernel's Landlock does not keep to itself: signals before Linux 6.12, files that are
+/// truncated without being written before 6.2.
+fn lacking(landlock: LandlockStatus) -> Lacks {
+    let known = match landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi,
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => ABI::Unsupported,
+    };
+    Lacks { signals: known < ABI::V6, truncation: known < ABI::V3 }
+}
+
+fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError> {
     let devices: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    let restricted = Ruleset::default()
+    Ruleset::default()
         .handle_access(AccessFs::from_all(WANTED))?
         .scope(Scope::from_all(WANTED))?
         .create()?
@@ -66,6 +78,23 @@ fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
             &devices,
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
         ))?
-        .restrict_self()?;
-    Ok(restricted.ruleset)
+        .restrict_self()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_landlock_leaves_signals_and_truncation_to_the_filter() {
+        let check = |effective_abi, signals, truncation| {
+            let status = LandlockStatus::Available { effective_abi, kernel_abi: None };
+            assert_eq!(lacking(status), Lacks { signals, truncation }, "{effective_abi:?}");
+        };
+        check(ABI::V1, true, true);
+        check(ABI::V2, true, true);
+        check(ABI::V3, true, false);
+        check(ABI::V5, true, false);
+        check(ABI::V6, false, false);
+    }
 }

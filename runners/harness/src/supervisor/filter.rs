@@ -1,6 +1,6 @@
-//! System calls that tools have no use for, and that Landlock does not know: they change the limits
-//! and the place in the queue of other processes of the same user, the runner among them, or listen
-//! to the kernel's own messages.
+//! System calls that tools have no use for, and that Landlock, or this kernel's, does not know: they
+//! change the limits and the place in the queue of other processes of the same user, the runner
+//! among them, or listen to the kernel's own messages.
 //!
 //! The container's filter comes first and holds back what leads out of the container; this one
 //! keeps what is inside apart.
@@ -32,19 +32,51 @@ enum Test {
     IsNot(u32),
     UpTo(u32),
     From(u32),
+    /// Of the bits of the first, exactly those of the second are set.
+    Bits(u32, u32),
 }
 
-use Test::{From, Is, IsNot, UpTo};
+use Test::{Bits, From, Is, IsNot, UpTo};
+
+impl Test {
+    /// Of the program that carries it out.
+    fn steps(self) -> usize {
+        match self {
+            Is(_) | IsNot(_) | UpTo(_) | From(_) => 2,
+            Bits(..) => 3,
+        }
+    }
+}
+
+/// What the kernel's Landlock, if any, does not hold, so that the filter must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lacks {
+    /// Signals to processes outside, and ports of others.
+    pub(super) signals: bool,
+    /// Files that are truncated without being opened for writing.
+    pub(super) truncation: bool,
+}
 
 /// Holds this process and all that come of it to the filter. No new privileges must be possible
-/// any more. Where the kernel keeps signals and ports to itself, nobody is `beside`; elsewhere it is
-/// the supervisor.
-pub(super) fn filter(beside: Option<Pid>) -> io::Result<()> {
+/// any more.
+///
+/// # Errors
+///
+/// When the kernel refuses it, or when signals are to be held and there is no supervisor any more.
+pub(super) fn filter(lacks: Lacks, supervisor: Option<Pid>) -> io::Result<()> {
+    apply(&mut program(&refused(lacks, supervisor)?))
+}
+
+fn refused(lacks: Lacks, supervisor: Option<Pid>) -> io::Result<Vec<Refused>> {
     let mut refused = everywhere();
-    if let Some(supervisor) = beside {
-        refused.extend(without_landlock(supervisor));
+    if lacks.signals {
+        let supervisor = supervisor.ok_or_else(|| io::Error::other("the supervisor has ended"))?;
+        refused.extend(of_others(supervisor));
     }
-    apply(&mut program(&refused))
+    if lacks.truncation {
+        refused.extend(truncating());
+    }
+    Ok(refused)
 }
 
 fn rule<const N: usize>(call: libc::c_long, when: [(u32, Test); N]) -> Refused {
@@ -73,7 +105,7 @@ fn everywhere() -> Vec<Refused> {
 /// Signals go only to who was started after the supervisor, as the tool was; and a port that the
 /// runner listens on cannot be had a second time, for an address of its own, as gVisor allows it
 /// when both want to use addresses again.
-fn without_landlock(supervisor: Pid) -> Vec<Refused> {
+fn of_others(supervisor: Pid) -> Vec<Refused> {
     let last = supervisor.as_raw_nonzero().get().unsigned_abs();
     let again = |option: libc::c_int| Refused {
         call: libc::SYS_setsockopt,
@@ -94,6 +126,27 @@ fn without_landlock(supervisor: Pid) -> Vec<Refused> {
         again(libc::SO_REUSEADDR),
         again(libc::SO_REUSEPORT),
     ]
+}
+
+/// An old Landlock asks who opens a file for writing, and not who truncates one that it opens for
+/// reading, or by its path. What cannot be looked into is not there: programs do without.
+fn truncating() -> Vec<Refused> {
+    const MODE: u32 = libc::O_ACCMODE as u32;
+    const TRUNCATE: u32 = libc::O_TRUNC as u32;
+    // The mode in which both bits are set neither reads nor writes.
+    let modes = [libc::O_RDONLY as u32, MODE].map(|mode| Bits(MODE | TRUNCATE, mode | TRUNCATE));
+    let absent = |call| Refused { call, when: Vec::new(), error: libc::ENOSYS };
+    let mut refused = vec![
+        rule(libc::SYS_truncate, []),
+        absent(libc::SYS_openat2),
+        absent(libc::SYS_io_uring_setup),
+    ];
+    for mode in modes {
+        refused.push(rule(libc::SYS_openat, [(2, mode)]));
+        #[cfg(target_arch = "x86_64")]
+        refused.push(rule(libc::SYS_open, [(1, mode)]));
+    }
+    refused
 }
 
 /// Of Linux's `fcntl.h`.
@@ -120,15 +173,20 @@ fn program(refused: &[Refused]) -> Vec<libc::sock_filter> {
         answer(error(libc::ENOSYS)),
     ];
     for Refused { call, when, error: told } in refused {
-        // Two steps for each test, and the answer.
-        let rest = |behind: usize| (2 * (when.len() - behind) + 1) as u8;
+        // The steps of each test, and the answer.
+        let rest = |behind: usize| {
+            (when[behind..].iter().map(|(_, test)| test.steps()).sum::<usize>() + 1) as u8
+        };
         program.extend([load(CALL), equal(*call as u32, 0, rest(0))]);
         for (place, (argument, test)) in when.iter().enumerate() {
             // Both orders of bytes of these architectures have the lower half first.
             program.push(load(ARGUMENTS + 8 * argument));
             let out = rest(place + 1);
+            if let Bits(mask, _) = *test {
+                program.push(step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, mask));
+            }
             program.push(match *test {
-                Is(value) => equal(value, 0, out),
+                Is(value) | Bits(_, value) => equal(value, 0, out),
                 IsNot(value) => equal(value, out, 0),
                 UpTo(value) => above(value, out, 0),
                 From(value) => from(value, 0, out),
@@ -158,6 +216,9 @@ fn apply(program: &mut [libc::sock_filter]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
+    use rustix::io::Errno;
+    use rustix::process::test_kill_process;
 
     /// Carries the program out as the kernel does, for a call of this architecture.
     fn answer(program: &[libc::sock_filter], call: libc::c_long, arguments: [u32; 3]) -> u32 {
@@ -180,6 +241,7 @@ mod tests {
                         offset => arguments[(offset as usize - 16) / 8],
                     }
                 }
+                libc::BPF_ALU => value &= k,
                 _ => place += usize::from(if jumps { jt } else { jf }),
             }
         }
@@ -187,9 +249,8 @@ mod tests {
 
     #[test]
     fn what_reaches_others_is_refused_and_the_rest_goes_on() {
-        let mut rules = everywhere();
-        rules.extend(without_landlock(Pid::from_raw(20).unwrap()));
-        let program = program(&rules);
+        let lacks = Lacks { signals: true, truncation: false };
+        let program = program(&refused(lacks, Pid::from_raw(20)).unwrap());
         let check = |call, arguments, expected| {
             assert_eq!(answer(&program, call, arguments), expected, "{call} {arguments:?}");
         };
@@ -214,5 +275,34 @@ mod tests {
         check(libc::SYS_tgkill, [21, 22, 9], done);
         check(libc::SYS_setsockopt, [5, 1, 2], ignored);
         check(libc::SYS_setsockopt, [5, 6, 2], done);
+    }
+
+    /// By the kernel, in a thread of its own that lives under the filter.
+    #[test]
+    fn what_an_older_landlock_does_not_know_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept");
+        std::fs::write(&path, "whole").unwrap();
+        let held = std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            let lacks = Lacks { signals: true, truncation: true };
+            filter(lacks, Some(rustix::process::getpid())).unwrap();
+            let refused = |found: rustix::io::Result<_>| assert_eq!(found.err(), Some(Errno::PERM));
+            refused(test_kill_process(rustix::process::getpid()));
+            for mode in [OFlags::RDONLY, OFlags::from_bits_retain(3)] {
+                refused(open(&path, mode | OFlags::TRUNC, Mode::empty()).map(drop));
+            }
+            let absent = openat2(CWD, &path, OFlags::RDONLY, Mode::empty(), ResolveFlags::empty());
+            assert_eq!(absent.err(), Some(Errno::NOSYS));
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(3).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "who");
+            std::fs::write(&path, "new").unwrap();
+        });
+        held.join().unwrap();
+        let program = program(&truncating());
+        let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        assert_eq!(answer(&program, libc::SYS_truncate, [0; 3]), refused);
     }
 }
