@@ -2,9 +2,11 @@
 
 use crate::support::{World, with_database, with_store};
 use famulus_store::{Connect, ConnectError, Store};
+use sqlx::AssertSqlSafe;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -65,6 +67,35 @@ async fn a_start_gives_back_a_right_that_was_lost() {
             !is(world, "select has_table_privilege('famulus_app', 'famulus_start', 'select')")
                 .await
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_start_refuses_powers_that_it_cannot_give_up() {
+    with_store(async |world| {
+        let role = format!("powerful_{}", Uuid::now_v7().simple());
+        let execute = async |statement: String| {
+            sqlx::query(AssertSqlSafe(statement)).execute(&world.admin).await.unwrap();
+        };
+        execute(format!("create role {role} login bypassrls password 'secret'")).await;
+        let (_, server) = world.url.split_once('@').unwrap();
+        let url = format!("postgres://{role}:secret@{server}");
+        let open = async || {
+            Store::connect(Connect::new(url.clone()), CancellationToken::new())
+                .await
+                .map(|(store, _background)| store)
+        };
+        let refused = open().await;
+        execute(format!("grant famulus_app to {role}")).await;
+        let opened = open().await;
+        if let Ok(store) = &opened {
+            store.close().await;
+        }
+        execute(format!("drop role {role}")).await;
+        let error = refused.err().expect("it is refused").to_string();
+        assert!(error.contains(&format!("GRANT famulus_app TO \"{role}\"")), "{error}");
+        assert!(opened.is_ok(), "with the remedy it starts: {:?}", opened.err());
     })
     .await;
 }
