@@ -54,7 +54,7 @@ enum Task {
     Test(test::Args),
     /// Check format, lints and tidiness
     Check,
-    /// Check crate edges, fences, sizes, names and licences
+    /// Check crate edges, fences, sizes, names, licences and what the documents name
     Tidy,
     /// Build the container images, without a Docker daemon
     Images(images::Args),

@@ -3,6 +3,7 @@
 //! Each rule is a file with its table and a pure function from facts to complaints; this one
 //! gathers the facts and prints. The same runs as a test, so that a plain test run finds it too.
 
+mod documents;
 mod edges;
 mod fences;
 mod files;
@@ -39,6 +40,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(fences::check(&members));
     complaints.extend(manifests::check(&members, root())?);
     complaints.extend(files::check(sources));
+    complaints.extend(documents::check(root())?);
     let built = foreign::built()?;
     complaints.extend(foreign::check(&built));
     complaints.extend(licences::check(&built));

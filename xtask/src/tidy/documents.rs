@@ -1,0 +1,127 @@
+//! What the documents name is there: files, and what is said to stand in them.
+//!
+//! A path of the workspace between backticks must be a file or a folder. Names right before it, as
+//! in `a_test`, `another` in `app/core/src/ids.rs`, must be defined in that file.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Complaint;
+
+/// What stands before a name that is defined.
+const DEFINES: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "static", "mod"];
+
+/// Where that which is built stands, or not yet.
+const BUILT: &str = "target/";
+
+/// Complaints about every document of the workspace.
+pub(super) fn check(root: &Path) -> Result<Vec<Complaint>> {
+    let mut documents = vec![root.join("README.md")];
+    for entry in fs::read_dir(root.join("docs"))? {
+        documents.push(entry?.path());
+    }
+    documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    documents.sort();
+    let folders: Vec<String> = fs::read_dir(root)?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| format!("{}/", entry.file_name().to_string_lossy()))
+        .filter(|folder| folder != BUILT)
+        .collect();
+    let mut complaints = Vec::new();
+    for document in documents {
+        let text = fs::read_to_string(&document)
+            .with_context(|| format!("cannot read {}", document.display()))?;
+        let name = document.strip_prefix(root)?.display().to_string();
+        complaints.extend(complaints_of(&name, &text, &folders, |path| {
+            let path = root.join(path);
+            path.exists().then(|| fs::read_to_string(path).unwrap_or_default())
+        }));
+    }
+    Ok(complaints)
+}
+
+/// `read` gives the text of a file, nothing of a folder, and `None` of what is not there.
+fn complaints_of(
+    document: &str,
+    text: &str,
+    folders: &[String],
+    read: impl Fn(&str) -> Option<String>,
+) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let mut shown = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            shown = !shown;
+        }
+        if shown {
+            continue;
+        }
+        let place = format!("{document}:{}", number + 1);
+        let pieces: Vec<&str> = line.split('`').collect();
+        let mut names: Vec<&str> = Vec::new();
+        for pair in pieces.chunks_exact(2) {
+            let (before, code) = (pair[0].trim(), pair[1]);
+            if is_path(code) && folders.iter().any(|folder| code.starts_with(folder.as_str())) {
+                let Some(file) = read(code) else {
+                    complaints.push(format!("{place} names `{code}`, which is not there"));
+                    continue;
+                };
+                let is_source = Path::new(code).extension().is_some_and(|of| of == "rs");
+                if before == "in" && is_source {
+                    let absent = names.iter().filter(|name| !defines(&file, name));
+                    complaints.extend(
+                        absent.map(|name| format!("{place} looks for `{name}` in `{code}`")),
+                    );
+                }
+                names.clear();
+            } else {
+                if before != "," && before != "and" {
+                    names.clear();
+                }
+                if code.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c)) {
+                    names.push(code.rsplit("::").next().unwrap_or(code));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// Whether it is a path, and no component of it, such as `NAME`, stands for others.
+fn is_path(code: &str) -> bool {
+    let stands_for =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    code.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+        && !code.split('/').any(stands_for)
+}
+
+fn defines(file: &str, name: &str) -> bool {
+    let words: Vec<&str> = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).collect();
+    words.windows(2).any(|pair| DEFINES.contains(&pair[0]) && pair[1] == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_a_complaint() {
+        let read = |path: &str| match path {
+            "app/a.rs" => Some("async fn one() {}\nstruct Two;".to_owned()),
+            "app/folder" => Some(String::new()),
+            _ => None,
+        };
+        let check = |text: &str, expected: &[&str]| {
+            let folders = ["app/".to_owned()];
+            assert_eq!(complaints_of("d", text, &folders, read), expected, "{text}");
+        };
+        check("| `one`, `Two` in `app/a.rs`; `x` of `app/folder` |", &[]);
+        check("`run` is not meant: `one` in `app/a.rs`", &[]);
+        check("`one` and `X::three` in `app/a.rs`", &["d:1 looks for `three` in `app/a.rs`"]);
+        check("\nsee `app/b.rs`", &["d:2 names `app/b.rs`, which is not there"]);
+        check("```\n`app/b.rs`\n```\n`b.rs`, `target/b.rs`, `app/<name>`, `app/NAME/x`", &[]);
+    }
+}
