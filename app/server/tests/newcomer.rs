@@ -10,9 +10,10 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read},
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -57,6 +58,8 @@ struct Up {
     url: String,
     token: String,
     said: String,
+    /// What is logged until the end.
+    log: Option<JoinHandle<String>>,
 }
 
 impl Up {
@@ -86,11 +89,15 @@ impl Up {
             child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
             panic!("`famulus up` did not start:\n{said}{error}");
         };
-        // Nobody reads on; a full pipe must not stop the program.
+        // A full pipe must not stop the program.
         let mut rest = child.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            rest.read_to_string(&mut log).unwrap();
+            log
+        });
         let token = fs::read_to_string(place.data().join("token")).unwrap().trim().to_owned();
-        Self { child, url, token, said }
+        Self { child, url, token, said, log: Some(log) }
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -98,10 +105,12 @@ impl Up {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    fn stop(mut self) {
+    /// Ends it, and gives what it logged.
+    fn stop(mut self) -> String {
         self.signal(rustix::process::Signal::INT);
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
+        self.log.take().unwrap().join().unwrap()
     }
 
     async fn chat(&self, message: &str) -> String {
@@ -160,7 +169,14 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     assert!(reply.contains("Miso"), "{reply}");
     let (status, turns) = up.post("/v1/conversations/main/stop", json!({})).await;
     assert_eq!(status, 200, "{turns}");
-    up.stop();
+    let postmaster = fs::read_to_string(place.data().join("postgres/postmaster.pid")).unwrap();
+    let process = fs::metadata(format!("/proc/{}", postmaster.lines().next().unwrap())).unwrap();
+    assert_ne!(process.uid(), 0, "Postgres never runs as root");
+    let log = up.stop();
+    assert!(log.contains("INFO"), "{log}");
+    for word in ["Miso", "my cat", "assistant"] {
+        assert!(!log.contains(word), "no message and no prompt is logged: {log}");
+    }
 
     let mut up = Up::start(&place);
     let reply = up.chat("What is my cat called?").await;
