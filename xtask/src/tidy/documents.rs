@@ -24,53 +24,44 @@ pub(super) fn check(root: &Path) -> Result<Vec<Complaint>> {
     }
     documents.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     documents.sort();
-    let folders: Vec<String> = fs::read_dir(root)?
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| format!("{}/", entry.file_name().to_string_lossy()))
-        .filter(|folder| folder != BUILT)
-        .collect();
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let folder = format!("{}/", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() && folder != BUILT {
+            folders.push(folder);
+        }
+    }
     let mut complaints = Vec::new();
     for document in documents {
         let text = fs::read_to_string(&document)
             .with_context(|| format!("cannot read {}", document.display()))?;
         let name = document.strip_prefix(root)?.display().to_string();
-        complaints.extend(complaints_of(&name, &text, &folders, |path| {
-            let path = root.join(path);
-            path.exists().then(|| fs::read_to_string(path).unwrap_or_default())
-        }));
+        complaints.extend(complaints_of(&name, &text, &folders, root)?);
     }
     Ok(complaints)
 }
 
-/// `read` gives the text of a file, nothing of a folder, and `None` of what is not there.
 fn complaints_of(
     document: &str,
     text: &str,
     folders: &[String],
-    read: impl Fn(&str) -> Option<String>,
-) -> Vec<Complaint> {
+    root: &Path,
+) -> Result<Vec<Complaint>> {
     let mut complaints = Vec::new();
-    let mut shown = false;
-    for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            shown = !shown;
-        }
-        if shown {
-            continue;
-        }
-        let place = format!("{document}:{}", number + 1);
-        let pieces: Vec<&str> = line.split('`').collect();
+    for (number, paragraph) in paragraphs(text) {
+        let place = format!("{document}:{number}");
+        let pieces: Vec<&str> = paragraph.split('`').collect();
         let mut names: Vec<&str> = Vec::new();
         for pair in pieces.chunks_exact(2) {
             let (before, code) = (pair[0].trim(), pair[1]);
             if is_path(code) && folders.iter().any(|folder| code.starts_with(folder.as_str())) {
-                let Some(file) = read(code) else {
+                let path = root.join(code);
+                if !path.exists() {
                     complaints.push(format!("{place} names `{code}`, which is not there"));
-                    continue;
-                };
-                let is_source = Path::new(code).extension().is_some_and(|of| of == "rs");
-                if before == "in" && is_source {
+                } else if before == "in" && path.extension().is_some_and(|of| of == "rs") {
+                    let file = fs::read_to_string(&path)
+                        .with_context(|| format!("cannot read {}", path.display()))?;
                     let absent = names.iter().filter(|name| !defines(&file, name));
                     complaints.extend(
                         absent.map(|name| format!("{place} looks for `{name}` in `{code}`")),
@@ -87,7 +78,30 @@ fn complaints_of(
             }
         }
     }
-    complaints
+    Ok(complaints)
+}
+
+/// What is not shown as code: lines that belong together as one, with the number of the first. Each
+/// row of a table stands alone.
+fn paragraphs(text: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let (mut shown, mut goes_on) = (false, false);
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        let fence = line.starts_with("```");
+        shown ^= fence;
+        let alone = line.starts_with('|');
+        if shown || fence || line.is_empty() {
+            goes_on = false;
+            continue;
+        }
+        match found.last_mut().filter(|_| goes_on && !alone) {
+            Some((_, paragraph)) => *paragraph = format!("{paragraph} {line}"),
+            None => found.push((number + 1, line.to_owned())),
+        }
+        goes_on = !alone;
+    }
+    found
 }
 
 /// Whether it is a path, and no component of it, such as `NAME`, stands for others.
@@ -109,18 +123,17 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_a_complaint() {
-        let read = |path: &str| match path {
-            "app/a.rs" => Some("async fn one() {}\nstruct Two;".to_owned()),
-            "app/folder" => Some(String::new()),
-            _ => None,
-        };
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("app/folder")).unwrap();
+        fs::write(root.path().join("app/a.rs"), "async fn one() {}\nstruct Two;").unwrap();
         let check = |text: &str, expected: &[&str]| {
-            let folders = ["app/".to_owned()];
-            assert_eq!(complaints_of("d", text, &folders, read), expected, "{text}");
+            let found = complaints_of("d", text, &["app/".to_owned()], root.path()).unwrap();
+            assert_eq!(found, expected, "{text}");
         };
         check("| `one`, `Two` in `app/a.rs`; `x` of `app/folder` |", &[]);
         check("`run` is not meant: `one` in `app/a.rs`", &[]);
         check("`one` and `X::three` in `app/a.rs`", &["d:1 looks for `three` in `app/a.rs`"]);
+        check("so:\n`one`,\n`three` in\n`app/a.rs`", &["d:1 looks for `three` in `app/a.rs`"]);
         check("\nsee `app/b.rs`", &["d:2 names `app/b.rs`, which is not there"]);
         check("```\n`app/b.rs`\n```\n`b.rs`, `target/b.rs`, `app/<name>`, `app/NAME/x`", &[]);
     }
