@@ -79,7 +79,8 @@ async fn a_start_refuses_powers_that_it_cannot_give_up() {
             sqlx::query(AssertSqlSafe(statement)).execute(&world.admin).await.unwrap();
         };
         execute(format!("create role {role} login bypassrls password 'secret'")).await;
-        let (_, server) = world.url.split_once('@').unwrap();
+        let (_, server) =
+            world.url.split_once('@').expect("FAMULUS_TEST_DATABASE_URL names a user");
         let url = format!("postgres://{role}:secret@{server}");
         let open = async || {
             Store::connect(Connect::new(url.clone()), CancellationToken::new())

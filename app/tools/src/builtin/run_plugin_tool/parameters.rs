@@ -1,7 +1,7 @@
 //! Files in parameters: what the model names becomes a reference, and the bytes stay where they are.
 //!
-//! A model sees a stored file as `[file: NAME (TYPE, N bytes), id ID]`. It gives its id, or all of
-//! that, or `{"id": …, "filename": …}`.
+//! A model sees a stored file as `[file: NAME (TYPE, N bytes), id ID]`, or above a text as `Attached
+//! file: NAME (TYPE, N bytes), id ID`. It gives its id, or all of that, or `{"id": …, "filename": …}`.
 
 use crate::tool::ToolError;
 use famulus_core::blob::{BlobError, BlobRef, Blobs};
