@@ -47,7 +47,7 @@ pub async fn apply(
         world.mounted.as_ref().and_then(|live| live.metadata.resource_version.clone());
     writer.settle(world.mounted.as_ref(), &mounted).await?;
     writer.touch(world, plan).await?;
-    writer.settle_runner(world, &runner).await?;
+    writer.settle_runner(world, plan, &runner).await?;
     for job in &plan.obsolete {
         writer.delete::<Job>(job).await?;
     }
@@ -96,10 +96,16 @@ impl Writer<'_> {
         written.map(drop).map_err(|source| Error::Apply { kind, name, source })
     }
 
-    async fn settle_runner(&self, world: &World, runner: &Deployment) -> Result<(), Error> {
+    async fn settle_runner(
+        &self,
+        world: &World,
+        plan: &Plan,
+        runner: &Deployment,
+    ) -> Result<(), Error> {
         let live = world.runner.as_deref();
         let shape = runner.annotations().get(SHAPE).map_or("", String::as_str);
-        match replace::decide(live, shape, world.others_replaced) {
+        let others = if plan.recalls { 0 } else { world.others_replaced };
+        match replace::decide(live, shape, others) {
             Change::Now => self.settle(live, runner).await,
             Change::Later => {
                 let wanted = runner.spec.replicas;

@@ -49,6 +49,9 @@ pub struct Plan {
     /// Orders of Jobs that have ended.
     pub delivered: Vec<String>,
     pub replicas: i32,
+    /// Its runners end before others begin, whoever else is being replaced: they run in an open
+    /// network, which is no longer accepted.
+    pub recalls: bool,
     /// What keeps a runner from its work.
     pub trouble: Option<Trouble>,
     pub config: BTreeMap<String, String>,
@@ -108,6 +111,7 @@ pub fn plan(
         obsolete: Vec::new(),
         delivered: Vec::new(),
         replicas: 0,
+        recalls: sight::is_recalled(world, pods),
         trouble: None,
         config: world.config.values(),
     };

@@ -1,8 +1,12 @@
 //! What was seen of a plugin's Pods from inside: by the probe, and by the runner itself.
 
+use std::sync::Arc;
+
 use famulus_protocol::revision::Network;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use super::build::containers::accepts_open_network;
 use super::dereference::World;
 use super::look;
 use super::record::{Record, Seen};
@@ -32,10 +36,16 @@ pub fn take_in(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
     }
 }
 
-/// A runner looks for itself, and takes calls only in a closed network. A Pod that asked for a user
-/// namespace and runs has one.
+/// Whether runners are up that run in an open network, which is no longer accepted.
+pub fn is_recalled(world: &World, pods: &Pods) -> bool {
+    !pods.accept_open_network && world.runners().any(|pod| accepts_open_network(pod))
+}
+
+/// A runner looks for itself, and takes calls only in a closed network, unless it was started to take
+/// them in any. A Pod that asked for a user namespace and runs has one.
 fn of_runner(record: &mut Record, valid: &Valid, world: &World) {
-    let Some(pod) = world.runners().find(|pod| look::is_ready(pod)) else { return };
+    let tells = |pod: &&Arc<Pod>| look::is_ready(pod) && !accepts_open_network(pod);
+    let Some(pod) = world.runners().find(tells) else { return };
     let Some(spec) = &pod.spec else { return };
     let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
     if is_closed || spec.runtime_class_name != valid.class {

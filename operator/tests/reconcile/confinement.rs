@@ -140,6 +140,62 @@ async fn a_network_that_is_not_closed_is_said() {
 }
 
 #[tokio::test]
+async fn runners_of_an_open_network_end_first_once_it_is_no_longer_accepted() {
+    for state in ["Persistent", "Ephemeral"] {
+        let mut bench = Bench::with(&[("ACCEPT_OPEN_NETWORK", "true")]);
+        bench.build(json!({"state": state})).await;
+        bench.plugin(json!({"state": state, "runner": {"replicas": 1}}));
+        bench.settle().await;
+        bench.runner_starts();
+        bench.settle().await;
+        assert_eq!(bench.ready().1, "Running");
+        // So many are replaced at a time that another would wait.
+        being_replaced(&bench, &["a", "b", "c"]);
+        bench.restart_with(&[("ACCEPT_OPEN_NETWORK", "false")]);
+        bench.settle().await;
+        let runner = bench.runner();
+        assert_eq!(runner["strategy"]["type"], "Recreate", "{state}");
+        let environment = runner["template"]["spec"]["containers"][0]["env"].to_string();
+        let refuses = r#"{"name":"FAMULUS_RUNNER_ACCEPT_OPEN_NETWORK","value":"false"}"#;
+        assert!(environment.contains(refuses), "{state}: {environment}");
+
+        // It takes calls until it ends, which says nothing of the network; its successor knows it.
+        let mut next = bench.cluster.get("pods", "weather-runner-x").unwrap();
+        next["metadata"]["name"] = json!("weather-runner-y");
+        next["metadata"]["uid"] = json!("y");
+        next["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z");
+        next["spec"] = runner["template"]["spec"].clone();
+        next["status"]["conditions"] = json!([]);
+        next["status"]["containerStatuses"] = json!([{
+            "name": "runner", "image": "i", "imageID": "i", "ready": false, "restartCount": 1,
+            "state": {"terminated": {"exitCode": 0, "message": probed("open", true).to_string()}},
+        }]);
+        bench.cluster.put("pods", next);
+        bench.settle().await;
+        assert_eq!(bench.condition("NetworkIsolated").1, "NetworkOpen", "{state}");
+        assert_eq!(bench.ready().1, "NetworkOpen", "{state}");
+        bench.cluster.remove("pods", "weather-runner-x");
+        bench.settle().await;
+        let kind = if state == "Persistent" { "Recreate" } else { "RollingUpdate" };
+        assert_eq!(bench.runner()["strategy"]["type"], kind, "as it was");
+    }
+}
+
+/// Other Plugins whose runners are on the way to another shape.
+fn being_replaced(bench: &Bench, names: &[&str]) {
+    for name in names {
+        bench.cluster.put(
+            "deployments",
+            json!({
+                "metadata": {"name": name, "generation": 2, "labels": {"famulus.dev/plugin": name}},
+                "spec": {"replicas": 1, "selector": {}, "template": {}},
+                "status": {"observedGeneration": 2, "replicas": 1},
+            }),
+        );
+    }
+}
+
+#[tokio::test]
 async fn another_image_waits_while_others_are_replaced() {
     let mut bench = Bench::new();
     bench.build(json!({})).await;
@@ -147,13 +203,7 @@ async fn another_image_waits_while_others_are_replaced() {
     bench.settle().await;
     bench.runner_starts();
     bench.settle().await;
-    for other in ["a", "b", "c"] {
-        bench.cluster.put("deployments", json!({
-            "metadata": {"name": other, "generation": 2, "labels": {"famulus.dev/plugin": other}},
-            "spec": {"replicas": 1, "selector": {}, "template": {}},
-            "status": {"observedGeneration": 2, "replicas": 1},
-        }));
-    }
+    being_replaced(&bench, &["a", "b", "c"]);
     bench.restart_with(&[("RUNNER_IMAGE", "localhost/famulus/runner:0.2.0-slim")]);
     let image =
         |bench: &Bench| bench.runner()["template"]["spec"]["containers"][0]["image"].clone();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use famulus_crds::plugin::{Amounts, Resources};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EnvVar, HTTPGetAction, Probe, ResourceRequirements,
-    SecurityContext, VolumeMount,
+    Capabilities, Container, ContainerPort, EnvVar, HTTPGetAction, Pod, Probe,
+    ResourceRequirements, SecurityContext, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -23,6 +23,9 @@ pub const BUNDLE: &str = "bundle";
 pub const BUILD: &str = "build";
 /// Runs tools.
 pub const RUNNER: &str = "runner";
+
+/// Whether the plugin runs in whatever network there is.
+const ACCEPTS: &str = "ACCEPT_OPEN_NETWORK";
 
 /// Where the runner listens.
 const PORT: i32 = 8090;
@@ -152,13 +155,24 @@ fn environment(from: From<'_>) -> Vec<EnvVar> {
         ("STATE_FILES", STATE_FILES.to_string()),
         ("PROBE_CONTROL", pods.callback.to_string()),
         ("PROBE_DENIED", denied.join(",")),
-        ("ACCEPT_OPEN_NETWORK", pods.accept_open_network.to_string()),
+        (ACCEPTS, pods.accept_open_network.to_string()),
     ];
     variables.into_iter().map(|(name, value)| variable(name, value)).collect()
 }
 
+/// Whether a Pod runs its plugin in whatever network it finds.
+pub fn accepts_open_network(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    variables.any(|it| it.name == named(ACCEPTS) && it.value.as_deref() != Some("false"))
+}
+
+fn named(name: &str) -> String {
+    format!("FAMULUS_RUNNER_{name}")
+}
+
 fn variable(name: &str, value: String) -> EnvVar {
-    EnvVar { name: format!("FAMULUS_RUNNER_{name}"), value: Some(value), ..EnvVar::default() }
+    EnvVar { name: named(name), value: Some(value), ..EnvVar::default() }
 }
 
 fn confined() -> SecurityContext {

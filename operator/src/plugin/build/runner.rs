@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pod::{self, Reach};
 use super::{From, containers, digest};
-use crate::plugin::plan::Volume;
+use crate::plugin::plan::{Plan, Volume};
 use crate::plugin::replace::SHAPE;
 
 /// Seconds that a runner gets to end its calls: the longest is 5 min.
@@ -37,7 +37,7 @@ pub(super) fn write(from: From<'_>) -> Deployment {
                 match_labels: Some(own.map(|(key, value)| (key.into(), value.into())).into()),
                 match_expressions: None,
             },
-            strategy: Some(strategy(from.plan.volume)),
+            strategy: Some(strategy(from.plan)),
             template,
             ..DeploymentSpec::default()
         },
@@ -46,12 +46,11 @@ pub(super) fn write(from: From<'_>) -> Deployment {
 }
 
 /// Two runners never work on one volume. Without a volume a new revision comes with a new Pod, and
-/// the old one serves until it is ready.
-fn strategy(volume: Volume) -> DeploymentStrategy {
-    match volume {
-        Volume::Claim => {
-            DeploymentStrategy { type_: Some("Recreate".to_owned()), rolling_update: None }
-        }
+/// the old one serves until it is ready, unless it must not.
+fn strategy(plan: &Plan) -> DeploymentStrategy {
+    match plan.volume {
+        Volume::Claim => ends_first(),
+        Volume::Scratch if plan.recalls => ends_first(),
         Volume::Scratch => DeploymentStrategy {
             type_: Some("RollingUpdate".to_owned()),
             rolling_update: Some(RollingUpdateDeployment {
@@ -60,6 +59,10 @@ fn strategy(volume: Volume) -> DeploymentStrategy {
             }),
         },
     }
+}
+
+fn ends_first() -> DeploymentStrategy {
+    DeploymentStrategy { type_: Some("Recreate".to_owned()), rolling_update: None }
 }
 
 fn template(from: From<'_>) -> PodTemplateSpec {
