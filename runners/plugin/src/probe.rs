@@ -24,6 +24,11 @@ const TRIES: u32 = 3;
 const SHORTEST: Duration = Duration::from_millis(50);
 const TIMES: u32 = 20;
 
+/// How often the way to the control is measured, unless it is short at once. A first packet that is
+/// lost, as in a network that learns of a new Pod a moment late, is sent again after a second: that
+/// says nothing of the way, and twenty times as much for each try would keep a call for a minute.
+const TRIPS: u32 = 3;
+
 /// How long one try of the control may take.
 const CONTROL: Duration = Duration::from_secs(2);
 
@@ -98,15 +103,33 @@ async fn judge(targets: &Targets) -> (Network, String) {
 
 /// How long the control takes for a connection. It must also answer as the app does.
 async fn round_trip(control: SocketAddr) -> Result<Duration, String> {
-    let begun = Instant::now();
-    match timeout(CONTROL, TcpStream::connect(control)).await {
-        Ok(Ok(_connected)) => {}
-        Ok(Err(error)) => return Err(error.to_string()),
-        Err(_late) => return Err(format!("no connection in {} s", CONTROL.as_secs())),
-    }
-    let trip = begun.elapsed();
+    let trip = shortest(|| connect(control)).await?;
     App::ping(&format!("http://{control}"), CONTROL).await?;
     Ok(trip)
+}
+
+async fn connect(control: SocketAddr) -> Result<Duration, String> {
+    let begun = Instant::now();
+    match timeout(CONTROL, TcpStream::connect(control)).await {
+        Ok(Ok(_connected)) => Ok(begun.elapsed()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_late) => Err(format!("no connection in {} s", CONTROL.as_secs())),
+    }
+}
+
+/// The shortest of a few trips; the first must succeed.
+async fn shortest<F>(mut trip: impl FnMut() -> F) -> Result<Duration, String>
+where
+    F: Future<Output = Result<Duration, String>>,
+{
+    let mut shortest = trip().await?;
+    for _further in 1..TRIPS {
+        if shortest * TIMES <= SHORTEST {
+            break;
+        }
+        shortest = trip().await.map_or(shortest, |other| other.min(shortest));
+    }
+    Ok(shortest)
 }
 
 /// The address, if one of the tries reached it.
@@ -175,6 +198,26 @@ mod tests {
         check(Some(other), &[gone], Network::Unknown).await;
         check(Some(app), &[], Network::Unknown).await;
         check(None, &[gone], Network::Unknown).await;
+    }
+
+    #[tokio::test]
+    async fn a_packet_that_was_lost_is_not_the_length_of_the_way() {
+        let check = async |trips: &[Result<u64, &str>], expected: Result<u64, &str>, asked| {
+            let mut made = 0;
+            let found = shortest(|| {
+                made += 1;
+                let trip = trips[made - 1].map(Duration::from_millis);
+                std::future::ready(trip.map_err(ToOwned::to_owned))
+            })
+            .await;
+            let expected = expected.map(Duration::from_millis).map_err(ToOwned::to_owned);
+            assert_eq!((found, made), (expected, asked), "{trips:?}");
+        };
+        check(&[Ok(1)], Ok(1), 1).await;
+        check(&[Ok(1030), Ok(1)], Ok(1), 2).await;
+        check(&[Ok(1030), Err("lost"), Ok(2)], Ok(2), 3).await;
+        check(&[Ok(80), Ok(70), Ok(90)], Ok(70), 3).await;
+        check(&[Err("shut"), Ok(1)], Err("shut"), 1).await;
     }
 
     #[test]

@@ -153,6 +153,7 @@ mod tests {
         let probe = ProbeSettings::read(variables(&given)).unwrap();
         assert_eq!(probe.targets.control, Some(SocketAddr::from(([10, 0, 0, 1], 3002))));
         assert_eq!(probe.targets.denied.len(), 2);
+        assert_eq!(probe.targets.pause, Duration::from_secs(20), "as docs/SECURITY.md says");
         assert_eq!(probe.termination.to_str(), Some(TERMINATION_LOG));
         let build = BuildSettings::read(variables(&given)).unwrap();
         assert_eq!(build.sandbox.cache.to_str(), Some("/v/cache"));
