@@ -27,6 +27,7 @@ use crate::connection::{Connection, TokenSource};
 pub(crate) const TOKEN: &str = "fam_test";
 pub(crate) const CONVERSATION: ConversationId = ConversationId(uuid(1));
 pub(crate) const TURN: TurnId = TurnId(uuid(2));
+pub(crate) const CONVERSATION_PATH: &str = "/conversations/01890000-0000-7000-8000-000000000001";
 /// What a quiet turn is asked after by.
 pub(crate) const TURN_PATH: &str = "/v1/turns/01890000-0000-7000-8000-000000000002";
 pub(crate) const MESSAGE: MessageId = MessageId(uuid(3));

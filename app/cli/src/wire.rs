@@ -35,9 +35,22 @@ pub(crate) struct Conversation {
     #[serde(default)]
     pub(crate) title: Option<String>,
     #[serde(default)]
+    pub(crate) state: Activity,
+    #[serde(default)]
     pub(crate) live_turn: Option<TurnId>,
     #[serde(default)]
     pub(crate) updated_at: Option<Timestamp>,
+}
+
+/// What a conversation is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Activity {
+    #[default]
+    Idle,
+    Running,
+    /// For an answer of the owner.
+    Waiting,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -14,6 +14,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use famulus_core::event::EventId;
+use famulus_core::ids::TurnId;
 use famulus_core::model::Usage;
 use famulus_core::person::Scope;
 
@@ -29,7 +30,7 @@ use crate::input::Lines;
 use crate::interrupts::Interrupts;
 use crate::output::Output;
 use crate::pace::Pace;
-use crate::wire::{Disposition, Me, Meeting};
+use crate::wire::{Activity, Disposition, Me, Meeting};
 
 /// What a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
@@ -105,7 +106,7 @@ pub(crate) async fn run(
     }
     let outcome = match way {
         Way::Steer(text) => steer(&mut session, &text).await?,
-        Way::Once(text) => say(&mut session, &text, Some(Meeting::Queue)).await?,
+        Way::Once(text) => queue(&mut session, &text).await?,
         Way::Whole(before) => whole(&mut session, &before).await?,
         Way::Lines => lines(&mut session).await?,
         Way::Prompt => {
@@ -155,7 +156,7 @@ async fn converse(session: &mut Session, prompt: &mut impl Prompt) -> Result<Out
                 session.output.alert(&why);
                 continue;
             }
-            Typed::Message(text) => say(session, &text, None).await.map(|outcome| match outcome {
+            Typed::Message(text) => say(session, &text).await.map(|outcome| match outcome {
                 Outcome::Left => Flow::Interrupted,
                 Outcome::Complete | Outcome::Failed | Outcome::Cancelled => Flow::Stay,
             }),
@@ -205,7 +206,7 @@ async fn lines(session: &mut Session) -> Result<Outcome, Error> {
         if line.trim().is_empty() {
             continue;
         }
-        match say(session, &line, Some(Meeting::Queue)).await? {
+        match queue(session, &line).await? {
             Outcome::Left => return Ok(Outcome::Left),
             Outcome::Complete => worst = worst.or(Some(Outcome::Complete)),
             bad @ (Outcome::Failed | Outcome::Cancelled) => worst = Some(bad),
@@ -225,7 +226,7 @@ async fn whole(session: &mut Session, before: &str) -> Result<Outcome, Error> {
         (before, "") => before.to_owned(),
         (before, input) => format!("{before}\n\n{input}"),
     };
-    say(session, &text, Some(Meeting::Queue)).await
+    queue(session, &text).await
 }
 
 /// Joins the running turn. Where none is running the message begins one, which is shown.
@@ -241,15 +242,44 @@ async fn steer(session: &mut Session, text: &str) -> Result<Outcome, Error> {
     see(session, sent).await
 }
 
-async fn say(
-    session: &mut Session,
-    text: &str,
-    meeting: Option<Meeting>,
-) -> Result<Outcome, Error> {
-    match session.send(Outgoing::Message { text, meeting }).await? {
+/// What the server does with a message that meets a running turn: it joins it.
+async fn say(session: &mut Session, text: &str) -> Result<Outcome, Error> {
+    match session.send(Outgoing::Message { text, meeting: None }).await? {
         Some(sent) => see(session, sent).await,
         None => Ok(unsure(session)),
     }
+}
+
+/// Begins a turn of its own, behind one that is running.
+async fn queue(session: &mut Session, text: &str) -> Result<Outcome, Error> {
+    let outgoing = Outgoing::Message { text, meeting: Some(Meeting::Queue) };
+    let Some(sent) = session.send(outgoing).await? else { return Ok(unsure(session)) };
+    if let Some(turn) = sent.accepted.turn_id {
+        tell_what_is_ahead(session, turn).await;
+    }
+    see(session, sent).await
+}
+
+/// Nobody shall wait behind another turn without knowing. A server that does not answer is the
+/// stream's affair, which says so.
+async fn tell_what_is_ahead(session: &mut Session, turn: TurnId) {
+    let client = session.client.clone();
+    let found = tokio::select! {
+        found = find(&client, &session.conversation) => found,
+        // Heard again by whoever follows the turn.
+        () = session.interrupts.next() => return session.interrupts.repeat(),
+    };
+    let Ok(found) = found else { return };
+    if found.live_turn.is_none_or(|live| live == turn) {
+        return;
+    }
+    let ahead = match found.state {
+        Activity::Waiting => "waits for the owner's answer; `famulus approvals` shows the question",
+        Activity::Idle | Activity::Running => {
+            "is at work; `famulus chat --steer TEXT` speaks to it"
+        }
+    };
+    session.output.note(&format!("· this comes after another turn, which {ahead}"));
 }
 
 /// Shows what comes of something that was sent.

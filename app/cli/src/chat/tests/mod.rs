@@ -67,7 +67,7 @@ impl Stage {
     }
 
     async fn say(&mut self, text: &str) -> Result<Outcome, Error> {
-        say(&mut self.session, text, None).await
+        say(&mut self.session, text).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where messages come from: pipes, the command line, the prompt.
 
 use super::*;
+use crate::peer::CONVERSATION_PATH;
 
 #[tokio::test]
 async fn each_line_of_a_pipe_is_a_message() {
@@ -56,6 +57,26 @@ async fn steering_joins_and_does_not_wait() {
     assert!(stage.err.text().contains("your message joined the turn"));
     let body = json!({"text": "shorter", "meeting": "steer"});
     assert_eq!(stage.peer.heard("POST", "/messages")[0].body, body);
+}
+
+#[tokio::test]
+async fn who_comes_after_another_turn_is_told() {
+    let other = "01890000-0000-7000-8000-0000000000ff";
+    let (waits, works) = ("`famulus approvals` shows", "`famulus chat --steer TEXT` speaks to it");
+    for (live, state, told) in [
+        (json!(other), "waiting", Some(waits)),
+        (json!(other), "running", Some(works)),
+        (json!(TURN), "running", None),
+        (json!(null), "idle", None),
+    ] {
+        let mut stage = Stage::open(script(with_tool()), SCREEN).await;
+        let found = json!({"id": CONVERSATION, "live_turn": live, "state": state});
+        stage.peer.script().answers.push((CONVERSATION_PATH, 200, found));
+        assert_eq!(queue(&mut stage.session, "time?").await.unwrap(), Outcome::Complete);
+        let said = stage.err.text();
+        assert_eq!(said.contains("after another turn"), told.is_some(), "{state}: {said}");
+        assert!(told.is_none_or(|told| said.contains(told)), "{state}: {said}");
+    }
 }
 
 struct Typist(Vec<&'static str>);
