@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    handlers::{Answer, json, ok},
+    handlers::{Answer, json, ok, queue},
     openapi,
 };
 use axum::{
@@ -43,8 +43,15 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     json(status, &Health { ok, reasons })
 }
 
+/// What this process measured, and the queue as it is. Without an answer of the database the queue is
+/// left out: numbers of before would say that all is well.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
-    let text = (app.api.metrics)();
+    let mut text = (app.api.metrics)();
+    match tokio::time::timeout(ANSWER, app.api.store.queue_report()).await {
+        Ok(Ok(report)) => text.push_str(&queue::exposition(&report.into())),
+        Ok(Err(error)) => tracing::warn!(%error, "the queue is not among the metrics"),
+        Err(_late) => tracing::warn!("the queue is not among the metrics: no answer in {ANSWER:?}"),
+    }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 

@@ -74,6 +74,34 @@ impl From<QueueReport> for Queue {
     }
 }
 
+/// The same in the Prometheus text format: of the whole installation, whichever process says it.
+pub(crate) fn exposition(queue: &Queue) -> String {
+    let each = |name: &str, values: fn(&QueueClass) -> Vec<(&'static str, f64)>| {
+        let lines = queue.classes.iter().flat_map(|class| {
+            let line = |(labels, value)| {
+                let class = class.class;
+                format!("famulus_queue_{name}{{class=\"{class}\"{labels}}} {value}\n")
+            };
+            values(class).into_iter().map(line).collect::<Vec<_>>()
+        });
+        let head = format!("# TYPE famulus_queue_{name} gauge\n");
+        [head].into_iter().chain(lines).collect::<String>()
+    };
+    [
+        each("dead", |class| vec![("", class.dead as f64)]),
+        each("jobs", |class| vec![("", class.depth as f64)]),
+        each("lanes", |class| {
+            vec![
+                (",state=\"ready\"", class.ready as f64),
+                (",state=\"running\"", class.running as f64),
+                (",state=\"waiting\"", class.waiting as f64),
+            ]
+        }),
+        each("oldest_seconds", |class| vec![("", class.oldest_seconds)]),
+    ]
+    .concat()
+}
+
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DeadJobs {
     /// Newest first.
@@ -124,5 +152,52 @@ pub(crate) async fn retry(State(app): State<Arc<App>>, Path(job): Path<String>) 
         ok(&Retried { retried: true })
     } else {
         Err(Problem::missing("this dead job", LIST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_told_as_gauges() {
+        let class = |class, sizes: [i64; 5], oldest_seconds| {
+            let [depth, ready, running, waiting, dead] = sizes;
+            QueueClass { class, depth, ready, running, waiting, oldest_seconds, dead }
+        };
+        let classes =
+            vec![class("turn", [7, 3, 2, 1, 4], 61.5), class("delivery", [0, 0, 0, 0, 0], 0.0)];
+        let queue = Queue {
+            depth: 7,
+            running: 2,
+            waiting: 1,
+            oldest_seconds: Some(61.5),
+            dead: 4,
+            workers: Vec::new(),
+            classes,
+        };
+        let expected = r#"# TYPE famulus_queue_dead gauge
+famulus_queue_dead{class="turn"} 4
+famulus_queue_dead{class="delivery"} 0
+# TYPE famulus_queue_jobs gauge
+famulus_queue_jobs{class="turn"} 7
+famulus_queue_jobs{class="delivery"} 0
+# TYPE famulus_queue_lanes gauge
+famulus_queue_lanes{class="turn",state="ready"} 3
+famulus_queue_lanes{class="turn",state="running"} 2
+famulus_queue_lanes{class="turn",state="waiting"} 1
+famulus_queue_lanes{class="delivery",state="ready"} 0
+famulus_queue_lanes{class="delivery",state="running"} 0
+famulus_queue_lanes{class="delivery",state="waiting"} 0
+# TYPE famulus_queue_oldest_seconds gauge
+famulus_queue_oldest_seconds{class="turn"} 61.5
+famulus_queue_oldest_seconds{class="delivery"} 0
+"#;
+        assert_eq!(exposition(&queue), expected);
+        let explained = include_str!("../../../../docs/OPERATIONS.md");
+        for name in expected.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let name = name.trim_end_matches(" gauge");
+            assert!(explained.contains(&format!("| `{name}` | gauge |")), "{name}");
+        }
     }
 }

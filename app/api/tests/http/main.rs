@@ -11,6 +11,7 @@ mod runners;
 mod sandboxes;
 mod support;
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use famulus_api::Config;
 use famulus_core::{
     event::{DeltaKind, Envelope, Event, EventId, VERSION, Viewers as _},
@@ -98,6 +99,26 @@ async fn credentials_are_taken_from_the_header_only() {
         let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
         assert_eq!(status(world.call(OWNER, Method::DELETE, &path)).await, 204);
         assert_eq!(status(world.call(token, Method::GET, "/v1/me")).await, 401);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_made_is_32_random_bytes() {
+    with_server(config(), async |world| {
+        let make = async || {
+            let new = world.post("/v1/tokens", &json!({"name": "x", "scope": "chat"}));
+            let (status, made) = answer(new).await;
+            assert_eq!(status, 201, "{made}");
+            let text = made["token"].as_str().unwrap().strip_prefix("fam_").unwrap().to_owned();
+            assert_eq!(text.len(), 43);
+            let bytes: [u8; 32] = URL_SAFE_NO_PAD.decode(text).unwrap().try_into().unwrap();
+            bytes
+        };
+        let (a, b) = (make().await, make().await);
+        for (place, (a, b)) in a.chunks(8).zip(b.chunks(8)).enumerate() {
+            assert_ne!(a, b, "eight bytes from {} on", place * 8);
+        }
     })
     .await;
 }
@@ -337,7 +358,10 @@ async fn the_nouns_of_v1_can_be_made_read_and_deleted() {
         assert!(fine, "{status}");
         assert_eq!(answer(world.get("/readyz")).await.0, 200);
         let metrics = world.get("/metrics").send().await.unwrap();
-        assert_eq!(metrics.text().await.unwrap(), "up 1\n");
+        let metrics = metrics.text().await.unwrap();
+        assert!(metrics.starts_with("up 1\n# TYPE famulus_queue_dead gauge\n"), "{metrics}");
+        let dead = "famulus_queue_dead{class=\"turn\"} 0\n";
+        assert!(metrics.contains(dead), "{metrics}");
     })
     .await;
 }
