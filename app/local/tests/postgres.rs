@@ -112,9 +112,47 @@ async fn letters_of_all_alphabets_have_a_lower_case() {
         ASSERT lower('ÄÑЖ') = 'äñж', 'lower';
         ASSERT to_tsvector('simple', 'ÄPFEL') @@ to_tsquery('simple', 'äpfel'), 'search';
         ASSERT current_setting('fsync') = 'on', 'fsync';
-        ASSERT current_setting('listen_addresses') = '', 'listen_addresses';
     END $$";
     postgres.run("famulus", folded).await.unwrap();
+    postgres.stop().await;
+}
+
+/// What stands in the kernel's tables of open ports: of TCP and of UDP, by the socket's number.
+fn ports() -> Vec<String> {
+    let tables = ["tcp", "tcp6", "udp", "udp6"].map(|table| format!("/proc/net/{table}"));
+    let lines = tables.iter().filter_map(|table| fs::read_to_string(table).ok());
+    let lines: Vec<String> = lines.collect();
+    let numbers = lines.iter().flat_map(|table| table.lines().skip(1));
+    numbers.map(|line| line.split_whitespace().nth(9).unwrap().to_owned()).collect()
+}
+
+/// The sockets that a process holds, by their numbers.
+fn sockets(pid: i32) -> Vec<String> {
+    let held = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+    let leads = held.filter_map(|held| fs::read_link(held.unwrap().path()).ok());
+    let number = |lead: PathBuf| {
+        let number = lead.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        Some(number.to_owned())
+    };
+    leads.filter_map(number).collect()
+}
+
+#[tokio::test]
+async fn it_is_reached_by_its_socket_and_not_over_the_network() {
+    let folder = folder();
+    let postgres = start(folder.path(), &Tasks::new()).await;
+    let set = "DO $$ BEGIN
+        ASSERT current_setting('listen_addresses') = '', 'listen_addresses';
+    END $$";
+    postgres.run("famulus", set).await.unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = sockets(i32::try_from(std::process::id()).unwrap());
+    assert!(own.iter().any(|socket| ports().contains(socket)), "a port is found: {listener:?}");
+    let all = processes(folder.path());
+    let held: Vec<String> = all.iter().flat_map(|pid| sockets(*pid)).collect();
+    assert!(all.len() > 1 && !held.is_empty(), "{all:?} hold {held:?}");
+    let open: Vec<&String> = held.iter().filter(|socket| ports().contains(socket)).collect();
+    assert!(open.is_empty(), "{all:?}: {open:?}");
     postgres.stop().await;
 }
 
@@ -286,8 +324,12 @@ async fn a_full_disk_is_named_as_such() {
     fs::write(folder.path().join("tree/share/extension/vector.control"), "").unwrap();
     fs::create_dir(&bin).unwrap();
     let script = |name: &str, text: &str| {
-        fs::write(bin.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let written = folder.path().join(name);
+        fs::write(&written, format!("#!/bin/sh\n{text}\n")).unwrap();
+        // A program that this process wrote itself may be busy: what it starts meanwhile has it open.
+        let mut install = Command::new("install");
+        install.args(["-m", "755"]).args([&written, &bin.join(name)]);
+        assert!(install.status().unwrap().success());
     };
     let full = "echo 'could not write: No space left on device' >&2; exit 1";
     script("initdb", full);

@@ -258,8 +258,14 @@ mod tests {
         let (sent, received) = deliver("HTTP/1.1 204 No Content\r\n\r\n").await;
         assert!(sent.is_ok());
         let (head, body) = received.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&sign("a secret of some length", body.as_bytes())), "{head}");
-        assert!(head.contains("idempotency-key: "), "{head}");
+        let header = |name: &str| {
+            let mut values = head.lines().filter_map(|line| line.split_once(": "));
+            values.find_map(|(named, value)| (named == name).then(|| value.to_owned()))
+        };
+        assert_eq!(header("content-length"), Some(body.len().to_string()), "the body is whole");
+        let signature = sign("a secret of some length", body.as_bytes());
+        assert_eq!(header("x-famulus-signature"), Some(signature), "{head}");
+        assert!(header("idempotency-key").is_some(), "{head}");
 
         let check = |answer: &'static str, expected: fn(&SendError) -> bool| async move {
             let (sent, _) = deliver(answer).await;

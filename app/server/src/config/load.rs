@@ -115,6 +115,11 @@ mod tests {
         let config = toml("").unwrap();
         assert_eq!(config.turns, super::super::Turns::default());
         assert!(config.model.base_url.is_none());
+        let famulus_api::Config { listen, internal_listen, callback_listen, canary_listen, .. } =
+            config.api;
+        assert!(listen.ip().is_loopback() && internal_listen.ip().is_loopback());
+        assert_ne!(listen, internal_listen);
+        assert_eq!((callback_listen, canary_listen), (None, None));
     }
 
     #[test]

@@ -1,9 +1,17 @@
 //! What a start does to a database: to an empty one, and to a schema that is already there.
 
-use crate::support::{World, with_database, with_store};
+use crate::{
+    support::{World, with_database, with_store},
+    talk,
+};
+use famulus_core::{
+    event::{DeltaKind, Envelope, Event, EventId, EventLog as _, VERSION},
+    ids::TurnId,
+};
+use famulus_queue::Class;
 use famulus_store::{Connect, ConnectError, Store};
 use sqlx::AssertSqlSafe;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -90,13 +98,52 @@ async fn a_start_refuses_powers_that_it_cannot_give_up() {
         let refused = open().await;
         execute(format!("grant famulus_app to {role}")).await;
         let opened = open().await;
+        let mut facts = None;
         if let Ok(store) = &opened {
+            facts = Some(store.database_facts().await);
             store.close().await;
         }
         execute(format!("drop role {role}")).await;
         let error = refused.err().expect("it is refused").to_string();
         assert!(error.contains(&format!("GRANT famulus_app TO \"{role}\"")), "{error}");
         assert!(opened.is_ok(), "with the remedy it starts: {:?}", opened.err());
+        assert_eq!(facts.unwrap().unwrap().role, "famulus_app");
+    })
+    .await;
+}
+
+/// Postgres lets a superuser take every role, so its start has nothing to refuse.
+#[tokio::test]
+async fn a_superuser_serves_without_its_powers() {
+    with_store(async |world| {
+        let store = &world.store;
+        assert!(is(world, "select rolsuper from pg_roles where rolname = current_user").await);
+        // One table for each kind of session that writes, and who wrote.
+        for table in ["person", "message", "event"] {
+            let add = format!("alter table {table} add writer text default current_user");
+            sqlx::query(AssertSqlSafe(add)).execute(&world.admin).await.unwrap();
+        }
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        talk::say(world, ada, conversation, "hello", Vec::new()).await;
+        let lease = talk::claim(store, Class::Turn).await;
+        let turn = TurnId(lease.job.id);
+        let event = Event::Delta { turn, kind: DeltaKind::Text, text: "so far".to_owned() };
+        let id = EventId { fence: lease.fence.token, number: 1 };
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let event = Arc::new(Envelope { v: VERSION, id, conversation, at, event });
+        store.append(ada, vec![event], None).await.unwrap();
+        let writers: Vec<String> = sqlx::query_scalar(
+            "(select writer from person order by created_at desc limit 1)
+             union all select writer from message union all select writer from event",
+        )
+        .fetch_all(&world.admin)
+        .await
+        .unwrap();
+        assert_eq!(writers, ["famulus_app"; 3]);
+        let facts = store.database_facts().await.unwrap();
+        assert_eq!(facts.role, "famulus_app");
+        assert!(!facts.is_superuser && !facts.bypasses_rls, "{facts:?}");
     })
     .await;
 }

@@ -83,6 +83,7 @@ fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError
 
 #[cfg(test)]
 mod tests {
+    use super::super::filter::refuse;
     use super::*;
 
     #[test]
@@ -96,5 +97,17 @@ mod tests {
         check(ABI::V3, true, false);
         check(ABI::V5, true, false);
         check(ABI::V6, false, false);
+    }
+
+    /// By the kernel, in a thread of its own that has neither Landlock nor namespaces.
+    #[test]
+    fn where_nothing_confines_it_no_tool_is_begun() {
+        let tried = std::thread::spawn(|| {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            refuse(&[libc::SYS_landlock_create_ruleset, libc::SYS_unshare]).unwrap();
+            confine(&Confinement::default())
+        });
+        let loose = tried.join().unwrap().unwrap_err();
+        assert!(matches!(loose, Loose::Files(_)), "{loose}");
     }
 }

@@ -213,6 +213,13 @@ fn apply(program: &mut [libc::sock_filter]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Refuses whole calls to this thread, as another kernel or another container would.
+#[cfg(test)]
+pub(super) fn refuse(calls: &[libc::c_long]) -> io::Result<()> {
+    let rules: Vec<Refused> = calls.iter().map(|call| rule(*call, [])).collect();
+    apply(&mut program(&rules))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

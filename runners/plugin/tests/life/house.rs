@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -21,6 +22,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::process::Command;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
 
 use crate::support::{BEARER, Bench, Runner, give, program};
 
@@ -47,6 +50,7 @@ pub(crate) struct House {
     app: SocketAddr,
     pub(crate) kept: Shared,
     tasks: Tasks,
+    serving: AbortHandle,
 }
 
 impl House {
@@ -58,11 +62,11 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let app = listener.local_addr().unwrap();
         let router = router(Arc::clone(&kept));
-        tasks.spawn("app", OnExit::Log, async move {
+        let serving = tasks.spawn("app", OnExit::Log, async move {
             axum::serve(listener, router).await.unwrap();
         });
         let folder = tempfile::tempdir().unwrap();
-        let house = Self { folder, user, app, kept, tasks };
+        let house = Self { folder, user, app, kept, tasks, serving };
         for name in ["build", "work", "state", "plugins", "links", "mounted", "tmp", "kept"] {
             fs::create_dir(house.path(name)).unwrap();
         }
@@ -80,6 +84,14 @@ impl House {
 
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// The app goes away: nobody listens in its place.
+    pub(crate) async fn is_left(&self) {
+        self.serving.abort();
+        while std::net::TcpStream::connect(self.app).is_ok() {
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Writes the order of a build.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use famulus_protocol::revision::Network;
 use famulus_protocol::{Health, Kind, Problem, paths};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -196,7 +197,7 @@ async fn nothing_of_a_plugin_runs_in_a_network_that_is_not_closed() {
     }
     let report: famulus_protocol::revision::Probed =
         serde_json::from_str(&house.read("report")).unwrap();
-    assert_eq!(report.network, famulus_protocol::revision::Network::Open);
+    assert_eq!(report.network, Network::Open);
 }
 
 #[tokio::test]
@@ -215,6 +216,80 @@ async fn a_network_that_opens_later_ends_the_runner() {
     until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
     let report: famulus_protocol::revision::Probed =
         serde_json::from_str(&house.read("report")).unwrap();
-    assert_eq!(report.network, famulus_protocol::revision::Network::Open);
+    assert_eq!(report.network, Network::Open);
     assert!(report.detail.contains(&address), "{}", report.detail);
+}
+
+#[tokio::test]
+async fn a_call_that_runs_when_the_network_opens_ends_with_its_runner() {
+    let house = House::new().await;
+    let tool = tool("hold");
+    let files = [
+        ("manifest.json", MANIFEST),
+        ("hold/manifest.json", &*tool),
+        ("hold/run", "#!/bin/sh\necho $$ > ../began\nsleep 20\necho ended > ../ended\n"),
+    ];
+    let revision = house.make(&files).await;
+    house.mount(1, Some(&revision), &json!({}), BEARER);
+    let address = House::nobody().await;
+    let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_AGAIN_SECONDS", "0.2")]);
+    ready(&runner).await;
+    serves(&runner, &revision).await;
+    let call = json!({"tool": "hold", "parameters": {}});
+    let response = runner.call_with((BEARER, 1), "c1", call).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let began = house.path("plugins/test/began");
+    until("the tool is at work", || began.exists()).await;
+    let process = std::fs::read_to_string(&began).unwrap();
+    let process = std::path::PathBuf::from(format!("/proc/{}", process.trim()));
+    assert!(process.exists(), "{}", process.display());
+
+    let _somebody = tokio::net::TcpListener::bind(&address).await.unwrap();
+    until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
+    until("the tool has ended", || !process.exists()).await;
+    assert!(!house.path("plugins/test/ended").exists(), "it was not waited for");
+}
+
+#[tokio::test]
+async fn what_was_found_shut_counts_as_shut_while_the_app_is_away() {
+    let house = House::new().await;
+    let revision = make(&house, &version("1")).await;
+    house.mount(1, Some(&revision), &json!({}), BEARER);
+    let settings = [("PROBE_AGAIN_SECONDS", "0.1"), ("PROBE_SECONDS", "1")];
+    let runner = house.serve(&settings);
+    ready(&runner).await;
+    serves(&runner, &revision).await;
+
+    house.is_left().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(runner.send_as(None, Method::GET, paths::ALIVE).await, StatusCode::OK);
+    assert_eq!(json_of(&runner.run("c1", "count", json!({})).await)["count"], 1);
+    drop(runner);
+    // One that begins meanwhile cannot know, and runs nothing.
+    let runner = house.serve(&settings);
+    says(&runner, "it has looked", |health| health.network == Some(Network::Unknown)).await;
+    let status = runner.send_as(None, Method::GET, paths::ALIVE).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let (status, problem) = runner.refusal("c2", "count", json!({})).await;
+    assert_eq!((status, problem.kind), (StatusCode::SERVICE_UNAVAILABLE, Kind::NotReady));
+}
+
+#[tokio::test]
+async fn an_owner_may_accept_an_open_network() {
+    let house = House::new().await;
+    let address = house.canary().await;
+    let settings =
+        [("PROBE_DENIED", &*address), ("PROBE_SECONDS", "1"), ("ACCEPT_OPEN_NETWORK", "true")];
+    let files = version("1");
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+    house.order("test", inline(&files));
+    let (revision, _) = house.bundle().await;
+    let built = house.try_build(&settings).await;
+    assert!(matches!(built, famulus_protocol::revision::Built::Done { .. }), "{built:?}");
+    house.mount(1, Some(&revision), &json!({}), BEARER);
+    let runner = house.serve(&settings);
+    ready(&runner).await;
+    serves(&runner, &revision).await;
+    assert_eq!(json_of(&runner.run("c1", "count", json!({})).await)["count"], 1);
+    says(&runner, "it is open", |health| health.network == Some(Network::Open)).await;
 }

@@ -79,6 +79,9 @@ async fn a_plugin_finds_nothing_of_another_and_is_not_taken_for_it() {
             assert_eq!(status, expected, "{thief}: {what}");
         }
         assert_eq!(seen["found"], json!([]), "{thief}");
+        // Its runner, the supervisor and itself; of the node and of the others there are many more.
+        let processes = seen["processes"].as_array().unwrap();
+        assert!((1..=6).contains(&processes.len()), "{thief} sees {processes:?}");
         let knock = json!({"to": port, "method": "GET", "path": "/health", "headers": {}});
         let seen = look(&release, &thief, &[knock]).await;
         assert!(seen["statuses"][0].is_string(), "{thief} reached the other's port: {seen}");

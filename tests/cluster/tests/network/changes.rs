@@ -30,8 +30,10 @@ const OTHERS: [&str; 3] = [
 ];
 
 /// What [`OTHERS`] make of the table: row, cell, open.
-const THEN: [(&str, &str, bool); 5] = [
+const THEN: [(&str, &str, bool); 7] = [
     ("row-build", "tcp house", true),
+    ("row-internet", "tcp api from outside", false),
+    ("row-build", "tcp api from outside", false),
     ("row-internet", "tcp node from outside", false),
     ("row-internet", "udp node from outside", false),
     ("row-build", "tcp node from outside", false),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use famulus_cluster_tests::kubectl::{LONG, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, ready_pod, until};
 use famulus_cluster_tests::release::Release;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -90,14 +90,47 @@ async fn a_class_that_is_narrowed_holds_for_the_next_call() {
     release.delete(&["egress-ephemeral", "egress-persistent"]).await;
 }
 
-/// Narrows the class while the plugin streams.
-async fn narrow(release: &Release, listeners: &Listeners, name: &str, state: &str) {
+#[tokio::test]
+async fn who_cannot_wait_for_a_call_of_the_wider_class_deletes_its_pod() {
+    let listeners = Listeners::start().await;
+    let release = Release::open().await;
+    let name = "egress-impatient";
+    release.apply(&plugin(name, "Internet", "Persistent")).await;
+    release.condition(name, "Ready=True").await;
+    let given = json!({"host": SINK, "seconds": 280});
+    let stream = release.run(name, "stream", &given);
+    let delete = async {
+        flows(&listeners).await;
+        let selector = format!("famulus.dev/plugin={name},famulus.dev/egress=internet");
+        let wide = ready_pod(&release.sandbox, &selector).await;
+        let wide = wide["metadata"]["name"].as_str().unwrap().to_owned();
+        release.apply(&plugin(name, "None", "Persistent")).await;
+        let told = Instant::now();
+        let now = ["delete", "pod", &wide, "--grace-period=0", "--force"];
+        kubectl(&[&["-n", &release.sandbox][..], &now].concat()).await;
+        told
+    };
+    let (streamed, told) = tokio::join!(stream, delete);
+    assert!(!streamed.contains("\"streamed\""), "{streamed}");
+    println!("the call ended {:?} after its Pod was deleted", told.elapsed());
+    let said = release.run(name, "reach", &json!({})).await;
+    assert!(said.contains("it is shut"), "{said}");
+    release.delete(&[name]).await;
+}
+
+/// Waits until a stream is heard.
+async fn flows(listeners: &Listeners) {
     let before = listeners.internet.said().len();
     until("a stream flows", LONG, async || {
         let more = listeners.internet.said().len() - before;
         if more > 10 { Ok(()) } else { Err(format!("{more} pieces")) }
     })
     .await;
+}
+
+/// Narrows the class while the plugin streams.
+async fn narrow(release: &Release, listeners: &Listeners, name: &str, state: &str) {
+    flows(listeners).await;
     release.apply(&plugin(name, "None", state)).await;
     let narrowed = Instant::now();
     let said = release.run(name, "reach", &json!({})).await;

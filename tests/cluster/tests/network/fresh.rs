@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use famulus_cluster_tests::kubectl::{kubectl, objects, until};
 use famulus_cluster_tests::release;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::outside::{Listeners, Taps};
@@ -50,6 +50,8 @@ async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
     let sandbox = format!("{}-sandbox", release::name());
     let taps = Taps::start().await;
     let begun = Instant::now();
+    let policies = policies_are_older(&sandbox).await;
+    println!("{policies} policies are older than every Pod of a plugin");
     let mut sent = 0;
     let mut addresses = BTreeSet::new();
     let fresh = |batch: &str, one: usize| {
@@ -102,6 +104,19 @@ async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
     assert!(arrived.len() > 20, "{arrived:#?}");
     taps.end().await;
     remove().await;
+}
+
+/// How many policies there are, each older than all that they are about; times are RFC 3339 in UTC.
+async fn policies_are_older(sandbox: &str) -> usize {
+    let created =
+        |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
+    let policies = objects(sandbox, "networkpolicies", "").await;
+    let newest = policies.iter().map(created).max().unwrap();
+    let plugins = objects(sandbox, "plugins", "").await;
+    let pods = objects(sandbox, "pods", "").await;
+    let first = plugins.iter().chain(&pods).map(created).min().expect("the rows are there");
+    assert!(newest <= first, "{newest}: {first}");
+    policies.len()
 }
 
 /// The addresses of Pods that have ended, and how many packets each tried.

@@ -14,6 +14,7 @@ mod bearer;
 mod changes;
 mod egress;
 mod fresh;
+mod names;
 mod opened;
 mod outside;
 mod places;

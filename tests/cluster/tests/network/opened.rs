@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use famulus_cluster_tests::host::of_pod;
 use famulus_cluster_tests::kubectl::{self, LONG, condition, kubectl, object, objects, until};
-use famulus_cluster_tests::release::{self, Release, inline};
+use famulus_cluster_tests::release::{self, Release, inline_of};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::changes::{AS_HELM, bare};
@@ -12,20 +14,58 @@ use crate::rows::feed;
 /// A runner looks every 20 s, and a look at what is shut takes less than one.
 const NOTICED: Duration = Duration::from_secs(40);
 
+/// The kubelet starts a container that ended again after five minutes at the latest.
+const AGAIN: Duration = Duration::from_mins(10);
+
 const PLUGIN: &str = "opened";
+
+/// A tool that is done at once, and one that takes all the time there is.
+fn plugin() -> String {
+    let tool = |name: &str, later: bool| {
+        json!({
+            "name": name, "description": "Runs.", "entrypoint": "run.sh", "async": later,
+            "concurrent": true, "parameters": {},
+        })
+        .to_string()
+    };
+    let files = [
+        ("try/manifest.json", &*tool("try", false)),
+        ("try/run.sh", "#!/bin/sh\necho it ran\n"),
+        ("hold/manifest.json", &*tool("hold", true)),
+        ("hold/run.sh", "#!/bin/sh\nsleep 280\necho it was let end\n"),
+    ];
+    inline_of(PLUGIN, &files, "  runner: {idleSeconds: 600}\n")
+}
 
 #[tokio::test]
 async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut() {
     let release = Release::open().await;
-    let tool = "#!/bin/sh\necho it ran\n";
-    let more = "  runner: {idleSeconds: 600}\n";
-    release.apply(&inline(PLUGIN, "try", tool, more)).await;
+    release.apply(&plugin()).await;
     release.condition(PLUGIN, "Ready=True").await;
     let reply = release.chat(&format!("run try of {PLUGIN}")).await;
     assert!(reply.contains("it ran"), "{reply}");
     release.condition(PLUGIN, "NetworkIsolated=True").await;
     doctor_says("plugin opened: Running", "network closed").await;
 
+    let runner = format!("famulus.dev/plugin={PLUGIN},famulus.dev/part=runner");
+    let runner = objects(&release.sandbox, "pods", &runner).await.remove(0);
+    let before = of_pod(&runner).len();
+    let change = async {
+        until("the call runs", LONG, async || {
+            let now = of_pod(&runner).len();
+            if now > before { Ok(()) } else { Err(now.to_string()) }
+        })
+        .await;
+        open_and_shut(&release).await;
+    };
+    let none = json!({});
+    let (held, ()) = tokio::join!(release.run(PLUGIN, "hold", &none), change);
+    assert!(held.contains("ended while the call ran"), "{held}");
+    release.delete(&[PLUGIN]).await;
+}
+
+/// Opens the network under a call that runs, and shuts it again.
+async fn open_and_shut(release: &Release) {
     // An agent that dies leaves its work in the kernel, so the policies themselves are taken away.
     let policies = objects(&release.sandbox, "networkpolicies", "").await;
     kubectl(&["-n", &release.sandbox, "delete", "networkpolicies", "--all"]).await;
@@ -60,13 +100,13 @@ async fn a_network_that_opens_later_is_noticed_and_nothing_runs_until_it_is_shut
     }
     let shut = Instant::now();
     release.condition(PLUGIN, "NetworkIsolated=True").await;
-    let reply = until("a call runs again", LONG, async || {
+    let reply = until("a call runs again", AGAIN, async || {
         let reply = release.chat(&format!("run try of {PLUGIN}")).await;
         if reply.contains("it ran") { Ok(reply) } else { Err(reply) }
     })
     .await;
+    assert!(shut.elapsed() < AGAIN, "{:?}", shut.elapsed());
     println!("runs again {} s after it was shut: {reply}", shut.elapsed().as_secs());
-    release.delete(&[PLUGIN]).await;
 }
 
 /// Waits until `famulus doctor` says both of the plugin.

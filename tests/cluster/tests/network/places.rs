@@ -26,6 +26,7 @@ const TABLE: &str = "
     tcp operator metrics         .      .      .      .        .      .
     tcp api by service           .      .      .      .        o      o
     tcp api by node              .      .      .      .        o      o
+    tcp api from outside         .      o      o      .        o      o
     tcp kubelet                  .      .      .      .        o      o
     tcp node                     .      .      .      .        o      o
     udp node                     .      .      .      .        o      o
@@ -191,6 +192,7 @@ impl Book {
             "operator metrics" => (self.operator.clone(), 8080),
             "api by service" => (self.service("kubernetes"), 443),
             "api by node" => (self.node.clone(), 6443),
+            "api from outside" => ("198.51.100.1".to_owned(), 6443),
             "kubelet" => (self.node.clone(), 10250),
             "node" => (self.node.clone(), PORT),
             "node from outside" => ("198.51.100.1".to_owned(), PORT),

@@ -1,9 +1,10 @@
 use crate::fake::plugins::{Play, result};
 use crate::fixture::{Bench, call_of};
+use famulus_core::Clock as _;
 use famulus_core::plugin::LateCall;
 use famulus_core::sandbox::{RunOutput, SandboxAnswer, SandboxError};
 use famulus_core::tool::{AskedAfter, ToolOutput, Tools as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -67,10 +68,13 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     let call = &bench.sandboxes.calls()[0];
     let token = call.token.as_deref().unwrap();
     let expected = std::mem::take(&mut *bench.revisions.expected.lock().unwrap());
-    let [LateCall { id: expected_id, token_hash, conversation, .. }] = &expected[..] else {
+    let [LateCall { id: expected_id, token_hash, conversation, expires_at, .. }] = &expected[..]
+    else {
         panic!("{expected:?}")
     };
     assert_eq!((expected_id, *conversation), (&id, bench.context.conversation));
+    let day = SignedDuration::from_hours(24);
+    assert_eq!(expires_at.duration_since(bench.clock.now()), day, "the token counts for a day");
     assert_eq!(token_hash[..], Sha256::digest(token.as_bytes())[..]);
     // Its result is not what was recorded, and stays with the runner until it comes.
     let asked = call_of("run_plugin_tool", r#"{"plugin": "weather", "tool": "watch"}"#);
