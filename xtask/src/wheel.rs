@@ -70,3 +70,24 @@ pub(crate) fn verify(file: &Path, package: &str, sha256: &str) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_which_one_byte_is_changed_is_refused() {
+        // The example of the standard, FIPS 180-2.
+        let reviewed = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("postgres.whl");
+        fs::write(&file, "abc").unwrap();
+        verify(&file, "postgres==17", reviewed).unwrap();
+
+        fs::write(&file, "abd").unwrap();
+        let refused = verify(&file, "postgres==17", reviewed).unwrap_err().to_string();
+        let found = digest::sha256(b"abd");
+        let named = format!("postgres==17 has the SHA-256 {found} instead of {reviewed}");
+        assert!(refused.contains(&named), "{refused}");
+    }
+}

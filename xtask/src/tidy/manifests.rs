@@ -103,7 +103,7 @@ fn dependencies(manifest: &toml::Value) -> impl Iterator<Item = (&String, &toml:
     tables.filter_map(toml::Value::as_table).flatten()
 }
 
-fn read(path: &Path) -> Result<toml::Value> {
+pub(super) fn read(path: &Path) -> Result<toml::Value> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).with_context(|| format!("{} is not TOML", path.display()))

@@ -3,6 +3,7 @@
 //! Each rule is a file with its table and a pure function from facts to complaints; this one
 //! gathers the facts and prints. The same runs as a test, so that a plain test run finds it too.
 
+mod code;
 mod documents;
 mod edges;
 mod fences;
@@ -10,6 +11,8 @@ mod files;
 mod foreign;
 mod licences;
 mod manifests;
+mod metrics;
+mod unsafe_code;
 
 use anyhow::{Result, bail};
 
@@ -38,11 +41,15 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     let members = manifests::members(&members()?)?;
     let mut complaints = edges::check(&members);
     complaints.extend(fences::check(&members));
+    complaints.extend(fences::check_tools(sources));
     complaints.extend(manifests::check(&members, root())?);
     complaints.extend(files::check(sources));
+    complaints.extend(unsafe_code::check(sources));
     complaints.extend(documents::check(root())?);
+    complaints.extend(metrics::check(sources, root())?);
     let built = foreign::built()?;
     complaints.extend(foreign::check(&built));
+    complaints.extend(foreign::check_lock(&manifests::read(&root().join("Cargo.lock"))?, &members));
     complaints.extend(licences::check(&built));
     Ok(complaints)
 }
