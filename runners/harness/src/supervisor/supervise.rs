@@ -61,8 +61,9 @@ pub(super) fn supervise() -> ExitCode {
     let Ok(job) = serde_json::from_str::<Job>(&line) else { return ExitCode::FAILURE };
     drop(line);
     let begun = Instant::now();
+    let killed_before = job.memory.as_ref().map_or(0, MemoryWatch::killed);
     let report = match prepare().and_then(|own| Ok((own, start(&job)?))) {
-        Ok((own, child)) => Watch::over(child, &job, own, begun, input).report(),
+        Ok((own, child)) => Watch::over(child, &job, own, begun, killed_before, input).report(),
         Err(error) => Report {
             end: End::NotStarted(format!("the supervisor failed: {error}")),
             stdout: Captured::default(),
@@ -128,6 +129,7 @@ impl<'a> Watch<'a> {
         job: &'a Job,
         own: Pid,
         begun: Instant,
+        killed_before: u64,
         control: BufReader<io::Stdin>,
     ) -> Self {
         let (sender, events) = sync_channel(EVENTS);
@@ -153,7 +155,7 @@ impl<'a> Watch<'a> {
             own,
             tool,
             begun,
-            killed_before: job.memory.as_ref().map_or(0, MemoryWatch::killed),
+            killed_before,
             events,
             ready: false,
             status: None,
