@@ -154,7 +154,7 @@ fn is_mapped(ids: &str) -> bool {
 mod tests {
     use famulus_lifecycle::{OnExit, Tasks};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
 
@@ -175,16 +175,19 @@ mod tests {
         address
     }
 
-    /// An address at which nobody listens.
-    async fn nobody() -> SocketAddr {
-        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    /// An address at which nobody listens while the socket is held.
+    fn nobody() -> (TcpSocket, SocketAddr) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
     }
 
     #[tokio::test]
     async fn the_network_is_closed_only_when_the_control_was_reached_and_nobody_else() {
         let tasks = Tasks::new();
         let (app, other) = (app("204 No Content", &tasks).await, app("500 Oops", &tasks).await);
-        let (gone, away) = (nobody().await, nobody().await);
+        let ((_gone, gone), (_away, away)) = (nobody(), nobody());
         let check = async |control: Option<SocketAddr>, denied: &[SocketAddr], expected| {
             let targets = Targets { control, denied: denied.to_vec(), ..Targets::default() };
             let probed = look(&targets).await;

@@ -42,8 +42,7 @@ impl Release {
 
     /// Finds the way to the app of a release that has its name's namespace.
     pub async fn open_as(name: String) -> Self {
-        let deployment = kubectl::tried(&["-n", &name, "get", "deployment", &name]).await;
-        if let Err(complaint) = deployment {
+        if let Err(complaint) = is_there(&name).await {
             panic!(
                 "these tests need an installed release `{name}`, as `cargo xtask test` makes it: \
                  {complaint}"
@@ -212,7 +211,7 @@ impl Release {
 
     /// Waits until the app knows a Plugin as it is, which is soon; an app that is away is not waited
     /// for.
-    async fn has_heard(&self, plugin: &Value) {
+    pub async fn has_heard(&self, plugin: &Value) {
         const SOON: Duration = Duration::from_secs(10);
         let name = plugin["spec"]["name"].as_str().unwrap();
         let url = format!("{}/v1/plugins/{name}", self.address);
@@ -223,15 +222,27 @@ impl Release {
                     Ok(answer) => answer.json().await.unwrap_or_default(),
                     Err(_away) => Value::Null,
                 };
-                if known["ready"] == is_ready(plugin)
-                    && known["revision"] == plugin["status"]["revision"]
-                {
+                let (ready, why) = (is_ready(plugin), condition(plugin, "Ready"));
+                // One that is ready idles and runs as it pleases.
+                let is_why = ready || why.is_none_or(|why| known["reason"] == why["reason"]);
+                let is_revision = known["revision"] == plugin["status"]["revision"];
+                if known["ready"] == ready && is_why && is_revision {
                     return;
                 }
                 sleep(LOOK).await;
             }
         };
         let _away = timeout(SOON, heard).await;
+    }
+
+    /// Waits until the app says this of a Plugin.
+    pub async fn knows(&self, plugin: &str, key: &str, value: &str) {
+        until(&format!("the app knows that {key} of {plugin} is {value}"), LONG, async || {
+            let path = format!("/v1/plugins/{plugin}");
+            let (_, known) = self.ask(Method::GET, &path, None).await;
+            if known[key] == value { Ok(()) } else { Err(known.to_string()) }
+        })
+        .await;
     }
 
     /// Deletes Plugins, and waits until nothing of them is left.
@@ -253,6 +264,20 @@ impl Release {
             .await;
         }
     }
+}
+
+/// Whether the app is installed. A machine that is busy is asked again, one without a cluster not for
+/// long.
+async fn is_there(name: &str) -> Result<(), String> {
+    let mut said = Ok(());
+    for _ in 0..3 {
+        said = kubectl::tried(&["-n", name, "get", "deployment", name]).await.map(drop);
+        if said.is_ok() {
+            break;
+        }
+        sleep(LOOK).await;
+    }
+    said
 }
 
 /// The Secret with the owner's token, as the app mounts it.

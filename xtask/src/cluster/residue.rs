@@ -9,7 +9,7 @@ use super::place::Place;
 use super::{cgroups, namespace, storage, wait};
 
 /// How long the last ones may take to go.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What is left, in words; nothing when all is gone. `network` is the one that the cluster had.
 pub(super) async fn of(place: &Place, network: Option<&str>) -> Result<Vec<String>> {

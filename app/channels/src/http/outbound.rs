@@ -292,9 +292,10 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_not_sent_and_no_webhook_is_the_mailbox() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        drop(listener);
+        // Held, and nobody listens.
+        let nobody = tokio::net::TcpSocket::new_v4().unwrap();
+        nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let url = format!("http://{}/", nobody.local_addr().unwrap());
         let sent = channel(&url).send(&message()).await;
         assert!(matches!(sent, Err(SendError::NotSent { .. })));
         let silent = HttpChannel::new(Config::default()).unwrap();

@@ -12,6 +12,7 @@ use famulus_core::sandbox::{
 };
 use famulus_crds::bearer;
 use famulus_lifecycle::Tasks;
+use famulus_protocol::paths;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,16 @@ impl Bench {
         let begun = Instant::now();
         while self.cluster.logs("test").await.is_err() {
             assert!(begun.elapsed() < PATIENCE);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until the runner there takes no calls any more.
+    pub(crate) async fn until_draining(&self, runner: IpAddr) {
+        let url = format!("http://{runner}:8090{}", paths::ALIVE);
+        let begun = Instant::now();
+        while reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
+            assert!(begun.elapsed() < PATIENCE, "it does not drain");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

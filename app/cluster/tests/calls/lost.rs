@@ -171,7 +171,7 @@ async fn a_runner_that_drains_finishes_and_the_next_call_waits_for_its_successor
         until("it runs", || !bench.plugin.state("runs").is_empty()).await;
         runner.drain();
         // Nobody told the API server yet that the Pod is about to end.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        bench.until_draining(one).await;
         let call = bench.call("c2", "count", json!({}));
         let second = bench.cluster.run(call.call);
         let successor = async {

@@ -113,7 +113,7 @@ async fn a_runner_that_reaches_more_than_the_plugin_may_takes_no_calls() {
 
 #[tokio::test]
 async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
-    let patience = Patience { start: Duration::from_secs(1), ..Patience::default() };
+    let patience = Patience { start: Duration::from_secs(5), ..Patience::default() };
     let bench = Bench::with(patience).await;
     let call = bench.run("c1", "echo", json!({}));
     let operator = async {
@@ -128,7 +128,7 @@ async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
     let (answer, ()) = tokio::join!(call, operator);
     assert_eq!(
         answer.unwrap_err().to_string(),
-        "the plugin `test` is not ready (Unschedulable): its runner did not start within 1 s: no \
+        "the plugin `test` is not ready (Unschedulable): its runner did not start within 5 s: no \
          node has 64Gi of memory; ask for less"
     );
 }

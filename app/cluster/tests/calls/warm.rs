@@ -6,7 +6,7 @@ use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{RunOutput, SandboxAnswer, SandboxError, Sandboxes, Stage};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, only, plugin, result_of, text_of};
+use crate::bench::{Bench, only, plugin, result_of, text_of, until};
 use crate::runner::{Door, address};
 
 #[tokio::test]
@@ -149,7 +149,9 @@ async fn an_async_call_is_running_and_its_end_can_be_asked_for() {
 #[tokio::test]
 async fn the_runner_with_fewer_calls_is_taken() {
     let bench = Bench::new().await;
-    bench.plugin.tool("wait", json!({"concurrent": true}), "#!/bin/sh\nsleep 1\necho done\n");
+    let waits = "#!/bin/sh\necho run >> STATE/runs\n\
+                 while [ ! -e STATE/go ]; do sleep 0.02; done\necho done\n";
+    bench.plugin.tool("wait", json!({"concurrent": true}), waits);
     let (one, two, inside) = (address(), address(), address());
     let _runner = bench.plugin.start(inside);
     // Two doors, each told apart by what may pass.
@@ -160,9 +162,13 @@ async fn the_runner_with_fewer_calls_is_taken() {
     bench.until_seen().await;
     let first = bench.run("c1", "wait", json!({}));
     let later = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("the first runs", || bench.plugin.state("runs") == "run\n").await;
         let before = second.connections();
-        let answer = bench.run("c2", "wait", json!({})).await;
+        let go = async {
+            until("both run", || bench.plugin.state("runs") == "run\nrun\n").await;
+            bench.plugin.write("state/go", "");
+        };
+        let (answer, ()) = tokio::join!(bench.run("c2", "wait", json!({})), go);
         (before, answer)
     };
     let (first, (before, answer)) = tokio::join!(first, later);

@@ -140,6 +140,10 @@ async fn silence_is_told_from_life_and_ends_with_the_listener() {
 
     server.push(Day::Deaf);
     let mut events = model.ask(text());
+    tokio::select! {
+        said = events.next() => panic!("{said:?}"),
+        () = server.wait_for(3) => {}
+    }
     let silence = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
     assert!(silence.is_err(), "{silence:?}");
     drop(events);

@@ -243,7 +243,7 @@ fn schemer() -> Arc<Puppet> {
             "say" => vec![say(words)],
             "repeat" => vec![say(words), call("parrot", &json!({ "words": words }))],
             "plan" => {
-                let at = SystemClock.now() + SignedDuration::from_secs(3);
+                let at = SystemClock.now() + SignedDuration::from_secs(6);
                 let plan = json!({ "action": "create", "note": words, "at": at.to_string() });
                 vec![call("manage_schedules", &plan)]
             }
@@ -313,7 +313,7 @@ async fn a_yes_for_other_arguments_runs_nothing() {
 async fn a_question_ends_by_a_stop_or_by_its_time() {
     let bell = Arc::new(Bell::default());
     let setup = Setup::new(ringer()).tool(bell.clone()).set(|config| {
-        config.turns.approval_seconds = 2;
+        config.turns.approval_seconds = 5;
     });
     world::run(setup, async |world| {
         let owner = &world.owner;
@@ -322,7 +322,7 @@ async fn a_question_ends_by_a_stop_or_by_its_time() {
         let told = Instant::now();
         assert_eq!(owner.chat("/stop").await["response"], "Stopped.");
         owner.reaches(&turn, "cancelled").await;
-        assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+        assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
         assert_eq!(pending(owner).await, 0);
         decide(owner, &asked, "approve").await.refused(409);
 
@@ -331,7 +331,7 @@ async fn a_question_ends_by_a_stop_or_by_its_time() {
         let asked = owner.asked(&turn).await;
         let ended = owner.reaches(&turn, "complete").await;
         assert_eq!(ended["text"], "not run: the owner did not answer in time");
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         let detail = decide(owner, &asked, "approve").await.refused(409);
         assert!(detail.contains("expired"), "{detail}");
         assert!(bell.rung().is_empty());

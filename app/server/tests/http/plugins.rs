@@ -187,7 +187,6 @@ async fn a_turn_that_is_taken_over_asks_before_it_says_that_it_does_not_know() {
     let sandboxes =
         weather(move || Play::Hold(held.clone(), result(RunOutput::Text("never".into()))));
     let (_model, first) = setup("look", &sandboxes);
-    let first = first.set(|config| config.queue.lease_seconds = 1.0);
     world::run(first, async |world| {
         describe(world).await;
         let conversation = world.owner.open("main").await;
@@ -201,9 +200,9 @@ async fn a_turn_that_is_taken_over_asks_before_it_says_that_it_does_not_know() {
         // The runner goes on without the one who asked it.
         let id = sandboxes.calls()[0].id.clone();
         let (_, second) = setup("look", &sandboxes);
-        let second = world.another(second.set(|config| config.queue.lease_seconds = 1.0)).await;
-        world.end_first().await;
+        let second = world.another(second).await;
         sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("rain".into()))));
+        world.end_first().await;
         let ended = second.reaches(&turn, "complete").await;
         assert!(ended["text"].as_str().unwrap().contains("\nrain\n"), "{ended}");
         assert_eq!(sandboxes.calls().len(), 1, "it ran once");

@@ -12,6 +12,9 @@ const KEY: &str = "sk-test-0123456789";
 /// A reply of some length from the demo model.
 const LONG: &str = "What can you do?";
 
+/// For a stream that says nothing: less than a test waits, more than a busy machine stands still.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// An assistant whose model is this server, with little patience.
 fn over(server: &Scripted, key: &str) -> (tempfile::NamedTempFile, Setup) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -24,8 +27,8 @@ fn over(server: &Scripted, key: &str) -> (tempfile::NamedTempFile, Setup) {
     };
     let setup = Setup::configured(model.clone()).set(|config: &mut Config| {
         config.model = model;
-        config.turns.silence_seconds = 1;
-        config.turns.first_silence_seconds = 1;
+        config.turns.silence_seconds = SILENCE.as_secs();
+        config.turns.first_silence_seconds = SILENCE.as_secs();
         config.turns.model_retries = 1;
     });
     (file, setup)
@@ -135,13 +138,13 @@ async fn a_provider_that_asks_for_time_gets_it() {
         for (day, least) in [
             (Day::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
             (Day::Status(500), Duration::from_secs(1)),
-            (Day::Deaf, Duration::from_secs(1)),
+            (Day::Deaf, SILENCE),
         ] {
             server.push(day);
             let began = Instant::now();
             owner.say(LONG).await;
             let took = began.elapsed();
-            assert!(took >= least && took < least + Duration::from_secs(3), "{took:?}");
+            assert!(took >= least && took < least + Duration::from_secs(15), "{took:?}");
         }
         assert_eq!(server.received().len(), before + 6, "each was asked for once more");
     })

@@ -9,8 +9,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The most that may pass from the word to the last effect.
-const STOP: Duration = Duration::from_secs(1);
+/// The most that may pass from the word to the last effect on a machine that does ten other things. How
+/// long it takes is measured by `cargo xtask bench stop`.
+const STOP: Duration = Duration::from_secs(5);
 
 /// One of two assistants on one database.
 struct Replica {
@@ -146,7 +147,7 @@ async fn a_caller_waits_for_a_turn_that_runs_elsewhere() {
             (&reply["state"], &reply["response"]),
             (&json!("complete"), &json!("I am done."))
         );
-        assert!(opened.elapsed() < Duration::from_secs(3), "{:?}", opened.elapsed());
+        assert!(opened.elapsed() < Duration::from_secs(15), "{:?}", opened.elapsed());
         let turn = client::id_of(&reply, "turn_id");
         let elsewhere = soon("the turn is over", two.owner.turn(&turn)).await;
         assert_eq!(elsewhere["text"], "I am done.");

@@ -99,8 +99,8 @@ async fn serve(server: &Scripted, database: &world::Database) -> Child {
 }
 
 /// What a process that serves many viewers who do not read may need beyond what it needed before,
-/// in MiB. They would hold three times as much if the reply were kept for each of them.
-const GROWTH: u64 = 60;
+/// in MiB. They would hold nearly twice as much if the reply were kept for each of them.
+const GROWTH: u64 = 100;
 
 /// What a burst left behind is given back once it is quiet. A viewer that does not read is cut off
 /// after 20 seconds: until then it would hold what is kept for it.

@@ -198,8 +198,8 @@ impl Client {
                 Ok(Some((status, answer))) if !is_passing(status) => {
                     bail!("POST {path}: {status}: {answer}")
                 }
-                // A process that died may have left its commit to Postgres.
-                Ok(_) | Err(_) => sleep(PAUSE * 10).await,
+                // A process that died may have left its commit to Postgres, whose disk may be slow.
+                Ok(_) | Err(_) => sleep(PAUSE * 100).await,
             }
         }
         bail!("a schedule was not taken within {PATIENCE:?}")

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use futures::future::{try_join, try_join_all};
 use rustix::process::Signal;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -101,17 +101,32 @@ pub(crate) async fn watch(world: &World, mut viewer: Viewer, end: CancellationTo
             advanced = viewer.advance() => advanced?,
         }
     }
-    let turns: Vec<Uuid> =
-        sqlx::query_scalar("select id from turn where conversation_id = $1 order by ord")
-            .bind(viewer.conversation)
-            .fetch_all(&world.database.admin)
-            .await?;
+    const TURNS: &str = "select id from turn where conversation_id = $1 order by ord";
+    let admin = &world.database.admin;
+    let turns: Vec<Uuid> = asked(async || {
+        Ok(sqlx::query_scalar(TURNS).bind(viewer.conversation).fetch_all(admin).await?)
+    })
+    .await?;
     let first = turns.iter().position(|turn| viewer.knows(*turn)).unwrap_or(turns.len());
     for turn in turns.into_iter().skip(first) {
         viewer.until_ended(turn).await?;
-        watched::check(&world.database.admin, &viewer, turn).await?;
+        asked(async || watched::check(admin, &viewer, turn).await).await?;
     }
     Ok(())
+}
+
+/// Asks again where Postgres was killed under the question.
+async fn asked<T>(question: impl AsyncFn() -> Result<T>) -> Result<T> {
+    const PATIENCE: Duration = Duration::from_mins(1);
+    let begun = Instant::now();
+    loop {
+        match question().await {
+            Err(error) if error.is::<sqlx::Error>() && begun.elapsed() < PATIENCE => {
+                sleep(Duration::from_millis(100)).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// One turn in each conversation, in the middle of which something fails. The failure is told the

@@ -13,14 +13,14 @@ async fn a_tool_that_ignores_the_request_to_end_is_killed() {
     let deaf = "#!/bin/sh\ntrap '' TERM\necho $$ > STATE/pid\necho waiting >&2\n\
                 while :; do sleep 0.1; done\n";
     bench.tool("deaf", json!({}), deaf);
-    let runner = bench.start_with(&[("SYNC_SECONDS", "0.5"), ("GRACE_SECONDS", "0.5")]);
+    let runner = bench.start_with(&[("SYNC_SECONDS", "3"), ("GRACE_SECONDS", "0.5")]);
     let begun = Instant::now();
     let run = runner.run("c1", "deaf", json!({})).await;
     let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(8), "{took:?}");
+    assert!(took >= Duration::from_millis(3500) && took < Duration::from_secs(25), "{took:?}");
     let failure = failure_of(&run);
     assert_eq!(failure.reason, Reason::Deadline);
-    assert!(failure.message.starts_with("the tool was not done after 0.5 s"), "{failure:?}");
+    assert!(failure.message.starts_with("the tool was not done after 3 s"), "{failure:?}");
     assert!(failure.message.ends_with("waiting"), "{failure:?}");
     assert!(run.notes.iter().any(|note| note.contains("was killed")), "{:?}", run.notes);
     assert!(!lives(&bench.read("state/pid")));
@@ -32,12 +32,12 @@ async fn a_tool_that_ends_when_it_is_asked_to_is_not_killed() {
     let polite =
         "#!/bin/sh\ntrap 'echo bye > STATE/bye; exit 0' TERM\nwhile :; do sleep 0.05; done\n";
     bench.tool("polite", json!({}), polite);
-    let runner = bench.start_with(&[("SYNC_SECONDS", "0.5"), ("GRACE_SECONDS", "10")]);
+    let runner = bench.start_with(&[("SYNC_SECONDS", "3"), ("GRACE_SECONDS", "60")]);
     let run = runner.run("c1", "polite", json!({})).await;
     assert_eq!(failure_of(&run).reason, Reason::Deadline);
     assert_eq!(bench.read("state/bye"), "bye\n");
     assert!(!run.notes.iter().any(|note| note.contains("was killed")), "{:?}", run.notes);
-    assert!(run.millis < 8000, "{run:?}");
+    assert!(run.millis < 60_000, "{run:?}");
 }
 
 /// Two forks, a session of its own, no open pipe, deaf to what can be ignored.
@@ -80,7 +80,7 @@ async fn a_flood_of_output_is_cut_and_costs_no_memory() {
     let bench = Bench::new();
     bench.tool("flood", json!({}), "#!/bin/sh\nyes 0123456789 | head -c 200000000\n");
     bench.tool("endless", json!({}), "#!/bin/sh\nexec yes >&2\n");
-    let settings = [("STDOUT_BYTES", "100000"), ("STDERR_BYTES", "1000"), ("SYNC_SECONDS", "10")];
+    let settings = [("STDOUT_BYTES", "100000"), ("STDERR_BYTES", "1000"), ("SYNC_SECONDS", "60")];
     let runner = bench.start_with(&settings);
     let run = runner.run("c1", "flood", json!({})).await;
     assert_eq!(text_of(&run).len(), 100_000);
@@ -102,18 +102,18 @@ async fn a_flood_of_output_is_cut_and_costs_no_memory() {
 async fn a_fork_bomb_is_bounded_and_leaves_nobody() {
     let bench = Bench::new();
     // Bounded by itself when nobody has bounded it: the test may fail, the machine must not.
-    let bomb = "#!/usr/bin/env python3\nimport os, time\nend = time.time() + 20\n\
+    let bomb = "#!/usr/bin/env python3\nimport os, time\nend = time.time() + 60\n\
                 for _ in range(11):\n    try: os.fork()\n    except OSError: pass\n\
                 while time.time() < end: time.sleep(0.1)\n";
     bench.tool("bomb", json!({}), bomb);
     bench.tool("calm", json!({}), "#!/bin/sh\necho calm\n");
-    let runner = bench.start_with(&[("PROCESSES", "40"), ("SYNC_SECONDS", "15")]);
+    let runner = bench.start_with(&[("PROCESSES", "40"), ("SYNC_SECONDS", "60")]);
     let begun = Instant::now();
     let run = runner.run("c1", "bomb", json!({})).await;
     let failure = failure_of(&run);
     assert_eq!(failure.reason, Reason::Processes, "{failure:?}");
     assert!(failure.message.contains("more than 40"), "{failure:?}");
-    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     if Bench::has_own_user() {
         assert_eq!(bench.others(&runner), Vec::<u32>::new());
     }
@@ -125,7 +125,7 @@ const BOMB: &str = r"#!/usr/bin/env python3
 import os, signal, time
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
     signal.signal(number, signal.SIG_IGN)
-end = time.time() + 40
+end = time.time() + 60
 while time.time() < end:
     try:
         if os.fork() == 0 and GROUPS:
@@ -141,11 +141,11 @@ async fn a_fork_bomb_that_never_rests_is_ended() {
     let bench = Bench::new();
     for (tool, groups) in [("group", "False"), ("groups", "True")] {
         bench.tool(tool, json!({}), &BOMB.replace("GROUPS", groups));
-        let runner = bench.start_with(&[("SYNC_SECONDS", "25")]);
+        let runner = bench.start_with(&[("SYNC_SECONDS", "60")]);
         let begun = Instant::now();
         let failure = failure_of(&runner.run("c1", tool, json!({})).await);
         assert_eq!(failure.reason, Reason::Processes, "{tool}: {failure:?}");
-        assert!(begun.elapsed() < Duration::from_secs(15), "{tool}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(40), "{tool}: {:?}", begun.elapsed());
         assert_eq!(bench.others(&runner), Vec::<u32>::new());
     }
 }

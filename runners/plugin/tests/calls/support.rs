@@ -110,7 +110,7 @@ impl Bench {
             ("PATH", "/usr/bin:/bin".to_owned()),
             ("OWN_USER", own_user),
             ("CALLBACK_PAUSE_SECONDS", "0.05".to_owned()),
-            ("DRAIN_SECONDS", "10".to_owned()),
+            ("DRAIN_SECONDS", "60".to_owned()),
         ];
         for (name, value) in &defaults {
             command.env(format!("FAMULUS_RUNNER_{name}"), value);
@@ -146,7 +146,8 @@ pub(crate) fn program() -> &'static Path {
         if !Bench::has_own_user() {
             return built;
         }
-        // One for each build, so that no test run leaves a copy of its own behind.
+        // One for each build, so that no test run leaves a copy of its own behind. Those of the last
+        // hour may be another tree's, under test now.
         let length = fs::metadata(&built).unwrap().len();
         let modified = fs::metadata(&built).unwrap().modified().unwrap();
         let age = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
@@ -154,8 +155,13 @@ pub(crate) fn program() -> &'static Path {
         fs::create_dir_all(&folder).unwrap();
         let copy = folder.join(format!("{length}-{age}"));
         if !copy.exists() {
-            for old in fs::read_dir(&folder).unwrap() {
-                let _used = fs::remove_file(old.unwrap().path());
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let made = fs::metadata(&path).and_then(|metadata| metadata.modified());
+                let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
+                if age > Duration::from_hours(1) {
+                    let _used = fs::remove_file(path);
+                }
             }
             let beside = folder.join(format!("{}.new", std::process::id()));
             fs::copy(&built, &beside).unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::house::{House, MANIFEST, tool};
 use crate::support::{BEARER, failure_of, json_of, text_of};
-use crate::switching::{health, ready, serves};
+use crate::switching::{health, ready, says, serves};
 
 /// Tries each thing and says which worked.
 const ESCAPE: &str = r"#!/usr/bin/env python3
@@ -157,12 +157,7 @@ async fn a_tree_that_was_tampered_with_does_not_serve() {
     let script = house.path(&format!("state/revisions/{hex}/t/run"));
     std::fs::write(script, "#!/bin/sh\necho evil\n").unwrap();
     house.mount(2, Some(&two), &json!({}), BEARER);
-    for _ in 0..100 {
-        if !health(&runner).await.complaints.is_empty() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    says(&runner, "a complaint", |health| !health.complaints.is_empty()).await;
     let complaints = health(&runner).await.complaints;
     assert!(complaints[0].contains("`t/run` is not what the bundle put there"), "{complaints:?}");
     assert_eq!(text_of(&runner.run("c1", "t", json!({})).await), "one\n");

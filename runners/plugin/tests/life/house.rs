@@ -20,7 +20,7 @@ use famulus_protocol::revision::{Built, Bundled, Description};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::process::Command;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -86,12 +86,15 @@ impl House {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The app goes away: nobody listens in its place.
-    pub(crate) async fn is_left(&self) {
+    /// The app goes away: nobody listens in its place while the socket is held.
+    pub(crate) async fn is_left(&self) -> TcpSocket {
         self.serving.abort();
-        while std::net::TcpStream::connect(self.app).is_ok() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        while socket.bind(self.app).is_err() {
             sleep(Duration::from_millis(10)).await;
         }
+        socket
     }
 
     /// Writes the order of a build.
@@ -116,9 +119,12 @@ impl House {
         address.to_string()
     }
 
-    /// An address at which nobody listens.
-    pub(crate) async fn nobody() -> String {
-        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+    /// An address at which nobody listens, and nobody else will: whoever holds the socket may.
+    pub(crate) fn nobody() -> (TcpSocket, String) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = socket.local_addr().unwrap().to_string();
+        (socket, address)
     }
 
     /// As [`Self::order`], with hosts that may be private.
@@ -179,7 +185,7 @@ impl House {
             ("OWN_USER", Bench::has_own_user().to_string()),
             ("PROBE_CONTROL", self.app.to_string()),
             ("PROBE_DENIED", NOBODY.to_owned()),
-            ("DRAIN_SECONDS", "10".to_owned()),
+            ("DRAIN_SECONDS", "60".to_owned()),
         ]
         .map(|(name, value)| (format!("FAMULUS_RUNNER_{name}"), value))
         .into()

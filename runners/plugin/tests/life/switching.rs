@@ -51,7 +51,7 @@ fn version(number: &str) -> Vec<(&'static str, String)> {
         ("count/manifest.json", tool("count")),
         ("count/run", count),
         ("slow/manifest.json", tool("slow")),
-        ("slow/run", format!("#!/bin/sh\nsleep 1\necho {number}\n")),
+        ("slow/run", format!("#!/bin/sh\n: > ../began\nsleep 1\necho {number}\n")),
     ]
 }
 
@@ -75,7 +75,7 @@ async fn a_new_revision_serves_after_the_calls_and_takes_the_plugins_files_along
     // A call that runs ends on the tree on which it began.
     let slow = runner.run("c2", "slow", json!({}));
     let mount = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("it runs", || house.path("plugins/test/began").exists()).await;
         house.mount(2, Some(&two), &json!({}), BEARER);
     };
     let (slow, ()) = tokio::join!(slow, mount);
@@ -156,7 +156,6 @@ async fn a_failed_build_leaves_what_serves() {
     let hex = two.strip_prefix("sha256:").unwrap();
     assert!(!house.path(&format!("state/revisions/{hex}")).exists());
     house.mount(2, Some(&two), &json!({}), BEARER);
-    until("the mount was read", || true).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let answer = json_of(&runner.run("c1", "count", json!({})).await);
     assert_eq!(answer["version"], 1);
@@ -181,7 +180,8 @@ async fn nothing_of_a_plugin_runs_in_a_network_that_is_not_closed() {
     house.build().await;
 
     house.mount(1, Some(&revision), &json!({}), BEARER);
-    let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_SECONDS", "1")]);
+    // Long enough to be asked something before it ends.
+    let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_SECONDS", "8")]);
     assert_eq!(
         runner.send_as(None, Method::GET, paths::ALIVE).await,
         StatusCode::SERVICE_UNAVAILABLE
@@ -206,13 +206,13 @@ async fn a_network_that_opens_later_ends_the_runner() {
     let revision = make(&house, &version("1")).await;
     house.mount(1, Some(&revision), &json!({}), BEARER);
     // Nobody is there yet.
-    let address = House::nobody().await;
+    let (nobody, address) = House::nobody();
     let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_AGAIN_SECONDS", "0.2")]);
     ready(&runner).await;
     serves(&runner, &revision).await;
     assert_eq!(json_of(&runner.run("c1", "count", json!({})).await)["count"], 1);
 
-    let _somebody = tokio::net::TcpListener::bind(&address).await.unwrap();
+    let _somebody = nobody.listen(8).unwrap();
     until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
     let report: famulus_protocol::revision::Probed =
         serde_json::from_str(&house.read("report")).unwrap();
@@ -231,7 +231,7 @@ async fn a_call_that_runs_when_the_network_opens_ends_with_its_runner() {
     ];
     let revision = house.make(&files).await;
     house.mount(1, Some(&revision), &json!({}), BEARER);
-    let address = House::nobody().await;
+    let (nobody, address) = House::nobody();
     let mut runner = house.serve(&[("PROBE_DENIED", &*address), ("PROBE_AGAIN_SECONDS", "0.2")]);
     ready(&runner).await;
     serves(&runner, &revision).await;
@@ -239,12 +239,13 @@ async fn a_call_that_runs_when_the_network_opens_ends_with_its_runner() {
     let response = runner.call_with((BEARER, 1), "c1", call).await;
     assert_eq!(response.status(), StatusCode::OK);
     let began = house.path("plugins/test/began");
-    until("the tool is at work", || began.exists()).await;
-    let process = std::fs::read_to_string(&began).unwrap();
+    let process = || std::fs::read_to_string(&began).unwrap_or_default();
+    until("the tool is at work", || process().ends_with('\n')).await;
+    let process = process();
     let process = std::path::PathBuf::from(format!("/proc/{}", process.trim()));
     assert!(process.exists(), "{}", process.display());
 
-    let _somebody = tokio::net::TcpListener::bind(&address).await.unwrap();
+    let _somebody = nobody.listen(8).unwrap();
     until("the runner ends", || runner.child.try_wait().unwrap().is_some()).await;
     until("the tool has ended", || !process.exists()).await;
     assert!(!house.path("plugins/test/ended").exists(), "it was not waited for");
@@ -260,7 +261,7 @@ async fn what_was_found_shut_counts_as_shut_while_the_app_is_away() {
     ready(&runner).await;
     serves(&runner, &revision).await;
 
-    house.is_left().await;
+    let _left = house.is_left().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(runner.send_as(None, Method::GET, paths::ALIVE).await, StatusCode::OK);
     assert_eq!(json_of(&runner.run("c1", "count", json!({})).await)["count"], 1);

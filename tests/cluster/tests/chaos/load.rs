@@ -246,8 +246,11 @@ impl Way {
 
     async fn open(&self) -> Conversation {
         let path = "/v1/conversations";
-        let (status, opened) = self.ask(Method::POST, path, Some(("", &json!({})))).await.unwrap();
-        assert!((200..300).contains(&status), "{opened}");
+        let opened = until("a conversation is opened", LONG, async || {
+            let (status, opened) = self.ask(Method::POST, path, Some(("", &json!({})))).await?;
+            if (200..300).contains(&status) { Ok(opened) } else { Err(opened.to_string()) }
+        })
+        .await;
         let id = opened["id"].as_str().unwrap().to_owned();
         Conversation { id, said: Vec::new(), sent_again: 0 }
     }
@@ -278,8 +281,11 @@ impl Way {
         let mut before = String::new();
         loop {
             let path = format!("/v1/conversations/{conversation}/messages?limit=100{before}");
-            let (status, page) = self.ask(Method::GET, &path, None).await.unwrap();
-            assert_eq!(status, 200, "{page}");
+            let page = until("messages are read", LONG, async || {
+                let (status, page) = self.ask(Method::GET, &path, None).await?;
+                if status == 200 { Ok(page) } else { Err(page.to_string()) }
+            })
+            .await;
             messages.extend(page["messages"].as_array().unwrap().iter().cloned());
             let Some(cursor) = page["before"].as_str() else { return messages };
             before = format!("&before={cursor}");

@@ -18,7 +18,7 @@ async fn the_chart_is_upgraded_with_calls_under_way() {
     let mut load = Load::begin(&release, "upgrade", CALL).await;
     load.until_under_way(&release).await;
     load.later(15).await;
-    // A value that no upgrade before had, so that Pods are another ones.
+    // A value that neither the chart nor an upgrade before had, so that Pods are another ones.
     let number = std::process::id();
 
     let [app, operator, runner] = pods(&release).await;
@@ -30,7 +30,7 @@ async fn the_chart_is_upgraded_with_calls_under_way() {
     assert_eq!(runner, runner_now, "it goes on");
 
     load.later(10).await;
-    let memory = format!("plugins.resources.requests.memory={}Mi", 64 + number % 64);
+    let memory = format!("plugins.resources.requests.memory={}Mi", 65 + number % 63);
     upgrade(&["--set", &memory]).await;
     until("the runner is replaced", LONG, async || {
         let [_, _, now] = pods(&release).await;

@@ -18,8 +18,9 @@ async fn a_plugin_that_is_applied_is_used_in_a_conversation() {
     assert!(('1'..='6').contains(&thrown), "{reply}");
 
     // It ran in a Pod of its own, which was found to be shut in before.
-    let pods =
+    let mut pods =
         objects(&release.sandbox, "pods", "famulus.dev/plugin=dice,famulus.dev/part=runner").await;
+    pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
     assert_eq!(pods.len(), 1, "{pods:?}");
     let plugin = release.condition("dice", "NetworkIsolated=True").await;
     assert_eq!(plugin["status"]["isolation"]["network"], "Closed");
@@ -52,9 +53,12 @@ async fn a_broken_plugin_says_what_is_wrong_in_condition_and_event() {
     assert!(message.contains("try/manifest.json") && message.contains("entrypoint"), "{message}");
     let ready = condition(&plugin, "Ready").unwrap();
     assert_eq!((&ready["status"], &ready["reason"]), (&"False".into(), &"ManifestInvalid".into()));
-    let events =
-        kubectl(&["-n", &release.sandbox, "get", "events.events.k8s.io", "-o", "json"]).await;
-    assert!(events.contains("ManifestInvalid"), "{events}");
+    until("an event says so", LONG, async || {
+        let events =
+            kubectl(&["-n", &release.sandbox, "get", "events.events.k8s.io", "-o", "json"]).await;
+        if events.contains("ManifestInvalid") { Ok(()) } else { Err(events) }
+    })
+    .await;
     let reply = release.chat("run try of broken").await;
     assert!(reply.contains("not ready (ManifestInvalid)"), "{reply}");
     release.delete(&["broken"]).await;

@@ -31,7 +31,7 @@ const ATTACKS: [(&str, &str); 8] = [
 const WHOLE: &str = "ended while the call ran";
 
 /// From the end of a call until its Pod uses what it used before.
-const BACK: Duration = Duration::from_secs(5);
+const BACK: Duration = Duration::from_mins(1);
 
 /// Processes and bytes beyond what it had. gVisor keeps a pool of threads, and the pages of its one
 /// file of memory are counted once in each of its processes.

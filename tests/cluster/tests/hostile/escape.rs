@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::kubectl::{LONG, address, object, objects, until};
 use famulus_cluster_tests::release::{Release, name};
 
-use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+use crate::kinds::{Kind, classes, long, plugin, pod, run, tool};
 
 const FILES: [(&str, &str); 5] = [
     ("escape/run.py", include_str!("escape/run.py")),
@@ -50,7 +50,7 @@ const OWN: &[Kind] = &[Kind::Gvisor];
 async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
     classes().await;
     let release = Release::open().await;
-    let manifest = tool("escape", "run.py", &["part", "around"]);
+    let manifest = long(&tool("escape", "run.py", &["part", "around"]));
     let mut files = vec![("escape/manifest.json", manifest.as_str())];
     files.extend(FILES);
     let neighbour = "escape-neighbour";
@@ -68,7 +68,6 @@ async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
         let name = format!("escape-{}", kind.name());
         release.condition(&name, "Ready=True").await;
         let mut outcomes = BTreeMap::new();
-        // Together they take longer than one call may.
         for part in PARTS {
             let given = json!({"part": part, "around": around.to_string()});
             let run = run(&release, &name, "escape", &given).await;

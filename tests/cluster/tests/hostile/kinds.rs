@@ -82,9 +82,20 @@ pub(crate) fn program(
     program: &str,
     spec: &Value,
 ) -> String {
+    program_of(name, kind, &tool(tool_of_it, "run.py", &["what"]), tool_of_it, program, spec)
+}
+
+/// The same with the tool's manifest.
+pub(crate) fn program_of(
+    name: &str,
+    kind: Kind,
+    of_tool: &str,
+    tool_of_it: &str,
+    program: &str,
+    spec: &Value,
+) -> String {
     let (manifest, run) = (format!("{tool_of_it}/manifest.json"), format!("{tool_of_it}/run.py"));
-    let of_tool = tool(tool_of_it, "run.py", &["what"]);
-    plugin(name, kind, &[(&manifest, &of_tool), (&run, program)], spec)
+    plugin(name, kind, &[(&manifest, of_tool), (&run, program)], spec)
 }
 
 /// The manifest of a tool that takes texts.
@@ -95,6 +106,13 @@ pub(crate) fn tool(name: &str, entrypoint: &str, texts: &[&str]) -> String {
     json!({"name": name, "description": "Tries.", "entrypoint": entrypoint,
         "parameters": parameters})
     .to_string()
+}
+
+/// The manifest of one that may take five minutes.
+pub(crate) fn long(tool: &str) -> String {
+    let mut manifest: Value = serde_json::from_str(tool).unwrap();
+    manifest["async"] = json!(true);
+    manifest.to_string()
 }
 
 /// What one run of a tool came to: its output, its files, its notes.

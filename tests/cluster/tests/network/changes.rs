@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use famulus_cluster_tests::helm::{CHART, VALUES, helm};
-use famulus_cluster_tests::kubectl::{kubectl, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -14,9 +14,6 @@ use crate::rows::{Watch, feed, remove};
 
 /// How long a policy is away. An enforcer takes some milliseconds to see it.
 const AWAY: Duration = Duration::from_millis(700);
-
-/// How long an enforcer may take for what changed.
-const SOON: Duration = Duration::from_secs(30);
 
 /// So that the next upgrade finds its own.
 pub(crate) const AS_HELM: [&str; 4] =
@@ -100,7 +97,7 @@ async fn nothing_opens_while_policies_are_exchanged() {
 
 /// The table comes true, at once or when the enforcer has seen a change.
 async fn holds(places: &Places, when: &str) {
-    until(&format!("the table holds {when}"), SOON, async || {
+    until(&format!("the table holds {when}"), LONG, async || {
         let wrong = places.wrong().await;
         if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:#?}")) }
     })
@@ -121,7 +118,7 @@ async fn upgrade(values: &[&str]) {
     let begun = Instant::now();
     let release = release::name();
     let mut words = vec!["upgrade", &release, CHART, "-f", VALUES];
-    words.extend(["--reset-values", "--wait", "--timeout", "3m"]);
+    words.extend(["--reset-values", "--wait", "--timeout", "10m"]);
     words.extend(values.iter().flat_map(|value| ["--set-json", value]));
     helm(&words).await;
     println!("helm upgrade: {} s", begun.elapsed().as_secs());

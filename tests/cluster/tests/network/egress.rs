@@ -105,6 +105,7 @@ async fn who_cannot_wait_for_a_call_of_the_wider_class_deletes_its_pod() {
         let wide = ready_pod(&release.sandbox, &selector).await;
         let wide = wide["metadata"]["name"].as_str().unwrap().to_owned();
         release.apply(&plugin(name, "None", "Persistent")).await;
+        release.knows(name, "egress", "none").await;
         let told = Instant::now();
         let now = ["delete", "pod", &wide, "--grace-period=0", "--force"];
         kubectl(&[&["-n", &release.sandbox][..], &now].concat()).await;
@@ -133,6 +134,7 @@ async fn narrow(release: &Release, listeners: &Listeners, name: &str, state: &st
     flows(listeners).await;
     release.apply(&plugin(name, "None", state)).await;
     let narrowed = Instant::now();
+    release.knows(name, "egress", "none").await;
     let said = release.run(name, "reach", &json!({})).await;
     let next = narrowed.elapsed();
     assert!(said.contains("it is shut"), "{said}");

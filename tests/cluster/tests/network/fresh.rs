@@ -1,9 +1,8 @@
 //! Pods that send from their first instruction on: a policy is in force before a Pod is.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use famulus_cluster_tests::kubectl::{kubectl, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,9 +15,6 @@ const PODS: usize = 200;
 
 /// At once: as many as a node of two cores starts within seconds.
 const BATCH: usize = 25;
-
-/// How long a batch may take.
-const LIMIT: Duration = Duration::from_mins(2);
 
 /// The shell begins within a few milliseconds, with a packet to each; Python goes on for two seconds.
 /// How many it sent stands where the kubelet reads it.
@@ -79,7 +75,7 @@ async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
         let pods = (0..BATCH).map(|one| fresh(&batch, one));
         make(&sandbox, &pods.collect::<Vec<_>>()).await;
         let what = format!("batch {batch} has sent");
-        for pod in until(&what, LIMIT, async || ended(&sandbox, &batch, BATCH).await).await {
+        for pod in until(&what, LONG, async || ended(&sandbox, &batch, BATCH).await).await {
             sent += pod.1;
             addresses.insert(pod.0);
         }
@@ -98,7 +94,7 @@ async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
     let control = fresh("control", 0);
     make(BESIDE, &[control]).await;
     let control =
-        until("the control has sent", LIMIT, async || ended(BESIDE, "control", 1).await).await;
+        until("the control has sent", LONG, async || ended(BESIDE, "control", 1).await).await;
     let arrived = taps.seen(&BTreeSet::from([control[0].0.clone()])).await;
     println!("the same Pod in another namespace: {} ways out", arrived.len());
     assert!(arrived.len() > 20, "{arrived:#?}");

@@ -24,29 +24,41 @@ pub(crate) const NODE: [&str; 2] = ["172.30.0.2", "198.51.100.1"];
 
 /// Answers every datagram and takes every connection; says what came, a line for each piece.
 const LISTENER: &str = r#"
-import socket, sys, threading
+import socket, sys, threading, time
 
-def datagrams(where):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(where)
-        while True:
-            data, who = server.recvfrom(2048)
-            server.sendto(data, who)
+def bound(kind, where):
+    while True:
+        try:
+            server = socket.socket(socket.AF_INET, kind)
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, kind == socket.SOCK_STREAM)
+            server.bind(where)
+            if kind == socket.SOCK_STREAM:
+                server.listen()
+            return server
+        except OSError:
+            # One of a test before is about to end.
+            server.close()
+            time.sleep(0.1)
+
+def datagrams(server):
+    while True:
+        data, who = server.recvfrom(2048)
+        server.sendto(data, who)
 
 def connection(taken, who):
     with taken:
         while data := taken.recv(2048):
             print(who[0], len(data), flush=True)
 
-def connections(where):
-    with socket.create_server(where) as server:
-        while True:
-            threading.Thread(target=connection, args=server.accept(), daemon=True).start()
+def connections(server):
+    while True:
+        threading.Thread(target=connection, args=server.accept(), daemon=True).start()
 
 for word in sys.argv[1:]:
     host, port = word.rsplit(":", 1)
-    for kind in (datagrams, connections):
-        threading.Thread(target=kind, args=((host, int(port)),), daemon=True).start()
+    for kind, serve in (socket.SOCK_DGRAM, datagrams), (socket.SOCK_STREAM, connections):
+        server = bound(kind, (host, int(port)))
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
 print("listens", flush=True)
 threading.Event().wait()
 "#;

@@ -124,8 +124,11 @@ async fn a_plugin_from_git_is_configured_used_late_broken_mended_and_pinned() {
     release.condition("greeter", "Built=True").await;
     let plugin = release.condition("greeter", "Ready=True").await;
     assert_ne!(plugin["status"]["revision"], json!(first));
-    let reply = release.chat("run greet of greeter with name=Cleo").await;
-    assert!(reply.contains("\"version\": 2"), "{reply}");
+    until("the new revision serves", LONG, async || {
+        let reply = release.chat("run greet of greeter with name=Cleo").await;
+        if reply.contains("\"version\": 2") { Ok(()) } else { Err(reply) }
+    })
+    .await;
 
     // A pin goes back.
     let pin = json!({"spec": {"revision": first}}).to_string();

@@ -47,14 +47,16 @@ async fn an_owner_may_accept_that_policies_are_ignored_and_take_it_back() {
     release.delete(&["accepted"]).await;
 }
 
-/// Waits until the Plugin is ready, or is not, for this reason.
+/// Waits until the Plugin is ready, or is not, for this reason, and the app has heard of it.
 async fn is(release: &Release, name: &str, reason: &str) -> Value {
-    until(&format!("{name} is {reason}"), LONG, async || {
+    let plugin = until(&format!("{name} is {reason}"), LONG, async || {
         let plugin = object(&release.sandbox, "plugin", name).await.ok_or("not there")?;
         match condition(&plugin, "Ready") {
             Some(one) if one["reason"] == reason => Ok(plugin),
             Some(_) | None => Err(plugin["status"].to_string()),
         }
     })
-    .await
+    .await;
+    release.has_heard(&plugin).await;
+    plugin
 }

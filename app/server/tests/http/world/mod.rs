@@ -37,7 +37,7 @@ use std::{
 use tokio::net::TcpListener;
 
 /// What does not happen within this does not happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How an assistant is started.
 pub(crate) struct Setup {

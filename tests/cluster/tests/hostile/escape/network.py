@@ -67,10 +67,10 @@ def marked(option, value):
     return act
 
 
-def connects(name):
+def connects(name, timeout=1):
     def act(around):
         host, port = around[name].rsplit(":", 1)
-        with socket.create_connection((host, int(port)), timeout=1):
+        with socket.create_connection((host, int(port)), timeout=timeout):
             return f"connected to {around[name]}"
     return act
 
@@ -110,7 +110,7 @@ ADDRESS = struct.pack("<BBBBI", 2, 32, 0, 0, 1) + struct.pack("<HH4s", 8, 2, byt
 
 ATTEMPTS = {
     "control: has a loopback": lambda _: made(socket.AF_INET, socket.SOCK_STREAM)(_),
-    "control: reaches the way of results": connects("callback"),
+    "control: reaches the way of results": connects("callback", timeout=3.5),
     "sends raw packets": made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW),
     "sends raw echo requests": made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
     "sends raw segments": made(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP),

@@ -57,7 +57,7 @@ pub(super) async fn install() -> Vec<Canary> {
         NAME,
         "--wait",
         "--timeout",
-        "3m",
+        "10m",
         CHART,
         "-f",
         VALUES,
@@ -86,7 +86,7 @@ pub(super) async fn install() -> Vec<Canary> {
     let containers = json!([{"name": "app", "env": added}]);
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}}).to_string();
     kubectl(&["-n", NAME, "patch", "deployment", NAME, "-p", &patch]).await;
-    kubectl(&["-n", NAME, "rollout", "status", "--timeout=3m", &format!("deployment/{NAME}")])
+    kubectl(&["-n", NAME, "rollout", "status", "--timeout=10m", &format!("deployment/{NAME}")])
         .await;
     apply(&sandbox, &[secret(&sandbox, CONFIG, &json!({"api_key": config}))]).await;
 
@@ -105,7 +105,7 @@ pub(super) async fn install() -> Vec<Canary> {
 }
 
 pub(super) async fn uninstall() {
-    helm(&["uninstall", NAME, "-n", NAME, "--wait", "--timeout", "3m"]).await;
+    helm(&["uninstall", NAME, "-n", NAME, "--wait", "--timeout", "10m"]).await;
     kubectl(&["delete", "namespace", NAME, &format!("{NAME}-sandbox"), "--ignore-not-found"]).await;
 }
 

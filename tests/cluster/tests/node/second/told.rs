@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use famulus_cluster_tests::helm::helm;
-use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, tried, until};
 use famulus_cluster_tests::release::Release;
 
 use super::canary::Canary;
@@ -91,7 +91,11 @@ async fn everything(release: &Release) -> Vec<Read> {
             let name = pod["metadata"]["name"].as_str().unwrap();
             let log =
                 ["-n", namespace, "logs", name, "--all-containers", "--prefix", "--ignore-errors"];
-            read.push((format!("log of {name}"), kubectl(&log).await));
+            match tried(&log).await {
+                Ok(said) => read.push((format!("log of {name}"), said)),
+                // A build that was done meanwhile.
+                Err(complaint) => assert!(complaint.contains("not found"), "{complaint}"),
+            }
         }
         for kind in KINDS {
             let said = kubectl(&["-n", namespace, "get", kind, "-o", "yaml"]).await;
