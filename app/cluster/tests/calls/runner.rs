@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use famulus_lifecycle::{OnExit, Tasks};
@@ -19,6 +19,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// Held while a program is written and while one is started: what is forked meanwhile would keep the
+/// file open for writing, and nobody could run it.
+static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// A plugin named `test` on disk.
 pub(crate) struct Plugin {
@@ -76,6 +80,7 @@ impl Plugin {
         }
         self.write(&format!("plugins/test/{name}/manifest.json"), &manifest.to_string());
         let entrypoint = format!("plugins/test/{name}/run");
+        let _alone = PROGRAMS.lock().unwrap();
         self.write(&entrypoint, &script.replace("STATE", self.path("state").to_str().unwrap()));
         fs::set_permissions(self.path(&entrypoint), fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -113,7 +118,11 @@ impl Plugin {
             give(self.folder.path(), self.user);
             command.uid(self.user).gid(self.user);
         }
-        let mut child = command.spawn().unwrap();
+        let spawned = {
+            let _alone = PROGRAMS.lock().unwrap();
+            command.spawn()
+        };
+        let mut child = spawned.unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
         loop {

@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,10 @@ pub(crate) const BEARER: &str = "a-bearer-for-tests";
 
 /// Long for anything that a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Held while a program is written and while one is started: what is forked meanwhile would keep the
+/// file open for writing, and nobody could run it.
+static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// A plugin named `test` in a folder of its own.
 pub(crate) struct Bench {
@@ -72,6 +76,7 @@ impl Bench {
         self.write(&format!("plugins/test/{name}/manifest.json"), &manifest.to_string());
         let entrypoint = format!("plugins/test/{name}/run");
         let state = self.path("state");
+        let _alone = PROGRAMS.lock().unwrap();
         self.write(&entrypoint, &script.replace("STATE", state.to_str().unwrap()));
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(self.path(&entrypoint), mode).unwrap();
@@ -200,7 +205,11 @@ impl Runner {
     /// Starts a command that becomes the runner, and waits until it listens.
     pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let spawned = {
+            let _alone = PROGRAMS.lock().unwrap();
+            command.spawn()
+        };
+        let mut child = spawned.unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
         let address = loop {
