@@ -7,7 +7,7 @@ use famulus_core::ids::{BlobId, MessageId, PersonId};
 use famulus_core::message::{Message, MessageRole, Part, PartBody, Provenance};
 use famulus_core::model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest};
 use famulus_core::tool::ToolSpec;
-use famulus_models::scripted::Scripted;
+use famulus_models::scripted::{Day, Script, Scripted, Step};
 use famulus_models::{Config, Models};
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
@@ -69,6 +69,12 @@ pub(crate) fn client(server: &Scripted, extra: &str) -> Arc<dyn Model> {
     let parts = if extra.contains("system_prompt") { "" } else { "system_prompt = 'separate'\n" };
     let toml = format!("base_url = '{}'\nname = 'm'\n{parts}{extra}", server.base_url());
     Models::from_config(toml::from_str::<Config>(&toml).unwrap()).unwrap()
+}
+
+/// A stream of these events.
+pub(crate) fn events(lines: &[&str]) -> Day {
+    let body: String = lines.iter().flat_map(|line| ["data: ", line, "\n\n"]).collect();
+    Day::Script(Script::events(vec![Step::Send(body.into())]))
 }
 
 pub(crate) fn tools() -> Arc<[ToolSpec]> {

@@ -17,7 +17,7 @@ mod guide;
 mod hostile;
 mod house;
 mod sources;
-#[path = "../calls/support.rs"]
+#[path = "../calls/support/mod.rs"]
 #[expect(dead_code, reason = "calls are tested with more of it")]
 mod support;
 mod switching;

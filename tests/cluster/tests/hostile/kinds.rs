@@ -82,20 +82,9 @@ pub(crate) fn program(
     program: &str,
     spec: &Value,
 ) -> String {
-    program_of(name, kind, &tool(tool_of_it, "run.py", &["what"]), tool_of_it, program, spec)
-}
-
-/// The same with the tool's manifest.
-pub(crate) fn program_of(
-    name: &str,
-    kind: Kind,
-    of_tool: &str,
-    tool_of_it: &str,
-    program: &str,
-    spec: &Value,
-) -> String {
     let (manifest, run) = (format!("{tool_of_it}/manifest.json"), format!("{tool_of_it}/run.py"));
-    plugin(name, kind, &[(&manifest, of_tool), (&run, program)], spec)
+    let of_tool = tool(tool_of_it, "run.py", &["what"]);
+    plugin(name, kind, &[(&manifest, &of_tool), (&run, program)], spec)
 }
 
 /// The manifest of a tool that takes texts.

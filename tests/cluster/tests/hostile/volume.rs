@@ -7,7 +7,7 @@ use serde_json::json;
 use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, long, program_of, run, tool};
+use crate::kinds::{Kind, classes, long, plugin, run, tool};
 
 /// What fills it, and what the next call reads of it.
 const WAYS: [(&str, &str); 2] = [("fill", "bytes"), ("files", "files")];
@@ -63,7 +63,9 @@ async fn keeps(release: &Release, name: &str) {
 fn filler(name: &str, kind: Kind) -> String {
     // A volume takes its time to fill on a busy machine.
     let manifest = long(&tool("keep", "run.py", &["what"]));
-    program_of(name, kind, &manifest, "keep", include_str!("volume/run.py"), &json!({}))
+    let files =
+        [("keep/manifest.json", &*manifest), ("keep/run.py", include_str!("volume/run.py"))];
+    plugin(name, kind, &files, &json!({}))
 }
 
 /// Does what the refusal says: the volume goes, and a new one comes.

@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,14 +16,14 @@ use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+mod program;
+
+pub(crate) use program::{give, program};
+
 pub(crate) const BEARER: &str = "a-bearer-for-tests";
 
 /// Long for anything that a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Held while a program is written and while one is started: what is forked meanwhile would keep the
-/// file open for writing, and nobody could run it.
-static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// A plugin named `test` in a folder of its own.
 pub(crate) struct Bench {
@@ -76,10 +74,8 @@ impl Bench {
         self.write(&format!("plugins/test/{name}/manifest.json"), &manifest.to_string());
         let entrypoint = format!("plugins/test/{name}/run");
         let state = self.path("state");
-        let _alone = PROGRAMS.lock().unwrap();
-        self.write(&entrypoint, &script.replace("STATE", state.to_str().unwrap()));
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(self.path(&entrypoint), mode).unwrap();
+        let script = script.replace("STATE", state.to_str().unwrap());
+        program::write(&self.path(&entrypoint), &script);
     }
 
     /// Whether the runner has a user of its own.
@@ -143,51 +139,6 @@ impl Bench {
     }
 }
 
-/// A copy of the program where any user finds it.
-pub(crate) fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let built = PathBuf::from(env!("CARGO_BIN_EXE_famulus-runner"));
-        if !Bench::has_own_user() {
-            return built;
-        }
-        // One for each build, so that no test run leaves a copy of its own behind. Those of the last
-        // hour may be another tree's, under test now.
-        let length = fs::metadata(&built).unwrap().len();
-        let modified = fs::metadata(&built).unwrap().modified().unwrap();
-        let age = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-        let folder = std::env::temp_dir().join("famulus-runner-under-test");
-        fs::create_dir_all(&folder).unwrap();
-        let copy = folder.join(format!("{length}-{age}"));
-        if !copy.exists() {
-            for entry in fs::read_dir(&folder).unwrap() {
-                let path = entry.unwrap().path();
-                let made = fs::metadata(&path).and_then(|metadata| metadata.modified());
-                let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
-                if age > Duration::from_hours(1) {
-                    let _used = fs::remove_file(path);
-                }
-            }
-            let beside = folder.join(format!("{}.new", std::process::id()));
-            fs::copy(&built, &beside).unwrap();
-            fs::rename(beside, &copy).unwrap();
-        }
-        copy
-    })
-}
-
-pub(crate) fn give(path: &Path, user: u32) {
-    chown(path, Some(user), Some(user)).unwrap();
-    if path.symlink_metadata().unwrap().is_dir() {
-        for entry in fs::read_dir(path).unwrap() {
-            let entry = entry.unwrap();
-            if !entry.file_type().unwrap().is_symlink() {
-                give(&entry.path(), user);
-            }
-        }
-    }
-}
-
 /// A runner, killed at the end of the test.
 pub(crate) struct Runner {
     pub(crate) child: Child,
@@ -205,11 +156,7 @@ impl Runner {
     /// Starts a command that becomes the runner, and waits until it listens.
     pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let spawned = {
-            let _alone = PROGRAMS.lock().unwrap();
-            command.spawn()
-        };
-        let mut child = spawned.unwrap();
+        let mut child = program::start(&mut command);
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
         let address = loop {
