@@ -3,11 +3,12 @@
 
 use crate::stream::Stream;
 use famulus_core::{
+    StoreError,
     approval::ApprovalState,
     crash,
     event::{Event, Status},
     message::ToolResult,
-    tool::{AskedAfter, CallContext, CallKey, Repeat, StoreError, ToolOutput, Tools},
+    tool::{AskedAfter, CallContext, CallKey, Repeat, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};

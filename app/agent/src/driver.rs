@@ -9,7 +9,7 @@ use crate::{
     title,
 };
 use famulus_core::{
-    Clock,
+    Clock, StoreError,
     blob::Blobs,
     event::{EventLog, Viewers},
     ids::TurnId,
@@ -17,7 +17,7 @@ use famulus_core::{
     message::MessageRole,
     model::Model,
     outbound::Channel,
-    tool::{StoreError, ToolSpec, Tools},
+    tool::{ToolSpec, Tools},
     turn::{Fence, LoadedTurn, RecordedCall, TurnLog, TurnState},
 };
 use std::{collections::BTreeMap, sync::Arc};

@@ -6,11 +6,11 @@ use crate::{
     step::{Finish, Input},
 };
 use famulus_core::{
+    StoreError,
     event::Event,
     ids::MessageId,
     message::{Message, Part, PartBody, Sentinel, visible_text},
     outbound::ReplyRule,
-    tool::StoreError,
     turn::{Ended, Ending, LoadedTurn, NewMessage, TurnState},
 };
 use std::sync::Arc;

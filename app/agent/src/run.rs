@@ -9,13 +9,14 @@ use crate::{
     stream::Stream,
 };
 use famulus_core::{
+    StoreError,
     agent::MAIN,
     approval::{self, Approval, ApprovalState, CODE_LENGTH, code_from},
     event::{Event, Status},
     ids::{ApprovalId, MessageId},
     message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
     model::{ModelReply, ModelRequest, Usage},
-    tool::{CallKey, Plan, StoreError, ToolSpec},
+    tool::{CallKey, Plan, ToolSpec},
     turn::{
         CallState, Fence, LoadedTurn, NewMessage, PlannedCall, RecordedApproval, RecordedCall,
         ReplyRecord,

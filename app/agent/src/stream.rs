@@ -1,10 +1,9 @@
 //! The stream of a turn: numbers events, shows them at once, and stores them in batches.
 
 use famulus_core::{
-    Clock,
+    Clock, StoreError,
     event::{Appended, DeltaKind, Envelope, Event, EventId, EventLog, VERSION, Viewers},
     ids::{ConversationId, TurnId},
-    tool::StoreError,
     turn::Fence,
 };
 use std::{sync::Arc, time::Duration};

@@ -4,7 +4,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use famulus_core::{blob::BlobError, schedule::ScheduleError, tool::StoreError};
+use famulus_core::{StoreError, blob::BlobError, schedule::ScheduleError};
 use famulus_store::{AcceptError, Error, PersonError};
 use schemars::JsonSchema;
 use serde::Serialize;

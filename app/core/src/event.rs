@@ -4,10 +4,10 @@
 //! that was ever shown. After a crash the successor's first event is [`Event::Resumed`]: whatever a
 //! viewer holds beyond the id that it names was never stored and is to be dropped.
 
+use crate::StoreError;
 use crate::ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId};
 use crate::message::MessageRole;
 use crate::model::Usage;
-use crate::tool::StoreError;
 use crate::turn::TurnState;
 use async_trait::async_trait;
 use jiff::Timestamp;

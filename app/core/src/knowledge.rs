@@ -1,7 +1,8 @@
 //! What the assistant knows: memories (carried in every turn) and scratchpad pages (read on demand).
 
+use crate::StoreError;
 use crate::ids::{KnowledgeId, PersonId};
-use crate::tool::{CallKey, StoreError};
+use crate::tool::CallKey;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -28,8 +28,10 @@ pub mod render;
 pub mod runner;
 pub mod sandbox;
 pub mod schedule;
+mod store_error;
 pub mod tool;
 pub mod turn;
 pub mod visible;
 
 pub use clock::Clock;
+pub use store_error::StoreError;

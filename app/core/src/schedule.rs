@@ -19,9 +19,10 @@ mod wall;
 
 pub use due::{DueSlots, MISSED_LISTED, ON_TIME_SECONDS, SlotRow, due_slots};
 
+use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, KnowledgeId, PersonId, ScheduleId};
 use crate::inbound::Address;
-use crate::tool::{CallKey, StoreError};
+use crate::tool::CallKey;
 use async_trait::async_trait;
 use jiff::{Timestamp, tz::TimeZone};
 use schemars::JsonSchema;

@@ -3,6 +3,7 @@
 //! The record is written before the effect that it announces, and every write carries the
 //! [`Fence`] of the worker's lease: a worker that lost its lease can write nothing.
 
+use crate::StoreError;
 use crate::agent::Agent;
 use crate::approval::{Approval, ApprovalState};
 use crate::event::{Envelope, EventId};
@@ -11,7 +12,7 @@ use crate::inbound::Address;
 use crate::message::{Message, Part, Provenance, ProviderBlocks, ToolCall, ToolResult};
 use crate::model::Usage;
 use crate::person::Person;
-use crate::tool::{CallKey, Effect, Repeat, StoreError, ToolOutput};
+use crate::tool::{CallKey, Effect, Repeat, ToolOutput};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;

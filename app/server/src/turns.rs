@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use famulus_agent::{DriveError, Driven, Driver, Limits, LiveTurns};
-use famulus_core::{ids::TurnId, tool::StoreError};
+use famulus_core::{StoreError, ids::TurnId};
 use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},

@@ -1,6 +1,6 @@
 //! What can go wrong between the app and its database.
 
-use famulus_core::tool::StoreError;
+use famulus_core::StoreError;
 use famulus_queue::QueueError;
 
 /// A read or write failed.

@@ -11,10 +11,9 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
-    crash,
+    StoreError, crash,
     event::{Appended, Envelope, Event, EventId, EventLog},
     ids::{ConversationId, PersonId, TurnId},
-    tool::StoreError,
 };
 use famulus_queue::hint::{Hints, Topic};
 use futures::future::BoxFuture;

@@ -8,11 +8,12 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
+    StoreError,
     ids::{KnowledgeId, PersonId},
     knowledge::{Knowledge, KnowledgeKind, KnowledgeStore, Upsert},
     message::Provenance,
     schedule::knowledge_id_of,
-    tool::{CallKey, StoreError},
+    tool::CallKey,
 };
 use famulus_queue::Instant;
 use sqlx::PgConnection;

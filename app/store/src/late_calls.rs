@@ -14,10 +14,9 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
-    crash,
+    StoreError, crash,
     ids::{AgentId, ConversationId, PersonId},
     plugin::{LateCall, LateCalls},
-    tool::StoreError,
 };
 use famulus_queue::Instant;
 use serde::Deserialize;

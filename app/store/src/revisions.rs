@@ -13,9 +13,9 @@ use crate::{
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use famulus_core::{
+    StoreError,
     blob::PIECE,
     plugin::{BUNDLE_BYTES, Description, Revisions},
-    tool::StoreError,
 };
 use futures::{StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};

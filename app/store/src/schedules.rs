@@ -19,12 +19,13 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
+    StoreError,
     ids::{AgentId, ConversationId, PersonId, ScheduleId, TurnId},
     inbound::Address,
     schedule::{
         NewSchedule, Rule, Schedule, ScheduleChange, ScheduleError, ScheduleStore, schedule_id_of,
     },
-    tool::{CallKey, StoreError},
+    tool::CallKey,
 };
 use famulus_queue::{Instant, hint::Topic};
 use jiff::Timestamp;

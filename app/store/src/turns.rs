@@ -18,6 +18,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
+    StoreError,
     agent::{Agent, Budgets, Grants},
     crash,
     event::{DeltaKind, Envelope, Event, EventId},
@@ -25,7 +26,7 @@ use famulus_core::{
     message::{Message, MessageRole, Part, ToolResult},
     model::Usage,
     person::Person,
-    tool::{CallKey, StoreError, ToolOutput},
+    tool::{CallKey, ToolOutput},
     turn::{
         Ended, Ending, Fence, LoadedTurn, NewMessage, Partial, RecordedCall, ReplyRecord, TurnLog,
     },

@@ -5,10 +5,11 @@ use crate::catalogue::{Catalogue, Entry, action_of};
 use crate::output::cap;
 use crate::tool::{Policy, Tool, ToolError};
 use async_trait::async_trait;
+use famulus_core::StoreError;
 use famulus_core::agent::Grants;
 use famulus_core::message::ToolCall;
 use famulus_core::tool::{
-    AskedAfter, CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, ToolSpec, Tools, Verdict,
+    AskedAfter, CallContext, Effect, Plan, Repeat, ToolOutput, ToolSpec, Tools, Verdict,
 };
 use futures::FutureExt as _;
 use jiff::Timestamp;

@@ -1,8 +1,9 @@
 //! What a tool is.
 
 use async_trait::async_trait;
+use famulus_core::StoreError;
 use famulus_core::schedule::{RuleError, ScheduleError};
-use famulus_core::tool::{AskedAfter, CallContext, Effect, Repeat, StoreError, ToolOutput};
+use famulus_core::tool::{AskedAfter, CallContext, Effect, Repeat, ToolOutput};
 use jiff::Timestamp;
 use serde::{Deserialize as _, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;

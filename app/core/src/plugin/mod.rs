@@ -10,9 +10,9 @@ mod told;
 
 pub use told::{Outcome, Told, file, running, told};
 
+use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};
 use crate::inbound::Address;
-use crate::tool::StoreError;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;

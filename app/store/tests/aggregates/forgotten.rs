@@ -1,5 +1,5 @@
 use crate::{support::with_store, talk};
-use famulus_core::{ids::TurnId, tool::StoreError, turn::TurnLog};
+use famulus_core::{StoreError, ids::TurnId, turn::TurnLog};
 use famulus_queue::Class;
 use famulus_store::Error;
 use std::{error::Error as _, time::Duration};

@@ -2,13 +2,13 @@
 
 use crate::support::World;
 use famulus_core::{
+    StoreError,
     conversation::ConversationKey,
     event::{Envelope, Event, EventId, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::{Message, Part, Provenance},
     model::Usage,
-    tool::StoreError,
     turn::{Ending, NewMessage, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};

@@ -3,10 +3,9 @@ use crate::fixture::{Bench, call_of};
 use crate::output::LONGEST_OUTPUT;
 use crate::tool::{Policy, Tool, ToolError};
 use async_trait::async_trait;
+use famulus_core::StoreError;
 use famulus_core::agent::Grants;
-use famulus_core::tool::{
-    CallContext, Effect, Plan, Repeat, StoreError, ToolOutput, Tools as _, Verdict,
-};
+use famulus_core::tool::{CallContext, Effect, Plan, Repeat, ToolOutput, Tools as _, Verdict};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

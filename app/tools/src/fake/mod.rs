@@ -5,13 +5,14 @@ pub mod plugins;
 
 use async_trait::async_trait;
 use famulus_core::Clock;
+use famulus_core::StoreError;
 use famulus_core::ids::{KnowledgeId, PersonId, ScheduleId};
 use famulus_core::knowledge::{Knowledge, KnowledgeKind, KnowledgeStore, Upsert};
 use famulus_core::schedule::{
     NewSchedule, Schedule, ScheduleChange, ScheduleError, ScheduleStore, knowledge_id_of,
     schedule_id_of,
 };
-use famulus_core::tool::{CallKey, StoreError};
+use famulus_core::tool::CallKey;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

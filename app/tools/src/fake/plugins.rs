@@ -3,6 +3,7 @@
 
 use super::lock;
 use async_trait::async_trait;
+use famulus_core::StoreError;
 use famulus_core::blob::{BlobError, BlobRef, Blobs};
 use famulus_core::ids::{BlobId, PersonId};
 use famulus_core::plugin::{Description, LateCall, LateCalls, Revisions};
@@ -10,7 +11,6 @@ use famulus_core::sandbox::{
     PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
     Sandboxes, Stage,
 };
-use famulus_core::tool::StoreError;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
