@@ -96,7 +96,7 @@ pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
 }
 
 /// What a step's calls are run with.
-pub(crate) struct Runner<'a> {
+pub(crate) struct Executor<'a> {
     pub(crate) log: &'a dyn TurnLog,
     pub(crate) tools: &'a dyn Tools,
     pub(crate) fence: &'a Fence,
@@ -107,7 +107,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) spoken: bool,
 }
 
-impl Runner<'_> {
+impl Executor<'_> {
     pub(crate) async fn run(
         &self,
         calls: &mut [RecordedCall],

@@ -1,7 +1,7 @@
 //! The turn loop: a pure machine that decides, and a driver that carries out.
 //!
 //! [`step::step`] knows what a turn has done and says what comes next; it does no IO and holds no
-//! clock. [`driver::Driver`] executes its effects through core's ports and feeds back what happened.
+//! clock. [`driver::Driver`] executes its actions through core's ports and feeds back what happened.
 //! Neither knows Postgres, HTTP, a provider's wire format or a channel.
 //!
 //! ```text

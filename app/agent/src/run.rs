@@ -2,10 +2,10 @@
 
 use crate::{
     ask::{self, Asked, Shown},
-    calls::{self, Ran, Runner},
+    calls::{self, Executor, Ran},
     driver::{Driven, Driver},
     prompt,
-    step::{Decision, Effect, Input, Mode, State, step},
+    step::{Action, Decision, Input, Mode, State, step},
     stream::Stream,
 };
 use famulus_core::{
@@ -86,11 +86,11 @@ impl Run<'_> {
     ) -> Result<Driven, StoreError> {
         let mut input = first;
         loop {
-            let (next, effects) = step(state, input);
+            let (next, actions) = step(state, input);
             state = next;
             let mut happened = None;
-            for effect in effects {
-                match self.execute(effect).await? {
+            for action in actions {
+                match self.execute(action).await? {
                     Happened::Nothing => {}
                     Happened::Input(next) => happened = Some(next),
                     Happened::Done(driven) => return Ok(driven),
@@ -98,23 +98,23 @@ impl Run<'_> {
             }
             match happened {
                 Some(next) => input = next,
-                // Every list of effects ends with one that brings news or the end.
+                // Every list of actions ends with one that brings news or the end.
                 None => return Ok(Driven::Abandoned),
             }
         }
     }
 
-    async fn execute(&mut self, effect: Effect) -> Result<Happened, StoreError> {
-        match effect {
-            Effect::Ask(mode) => self.ask(mode).await,
-            Effect::Record(decisions) => self.record(decisions).await,
-            Effect::Run => self.run_calls().await,
-            Effect::Park { deadline } => {
+    async fn execute(&mut self, action: Action) -> Result<Happened, StoreError> {
+        match action {
+            Action::Ask(mode) => self.ask(mode).await,
+            Action::Record(decisions) => self.record(decisions).await,
+            Action::Run => self.run_calls().await,
+            Action::Park { deadline } => {
                 self.stream.store().await?;
                 self.driver.log.park(self.fence, self.turn.id, deadline).await?;
                 Ok(Happened::Done(Driven::Parked))
             }
-            Effect::Finish(finish) => self.finish(finish).await,
+            Action::Finish(finish) => self.finish(finish).await,
         }
     }
 
@@ -297,7 +297,7 @@ impl Run<'_> {
         let spoken = self.turn.history[asked..]
             .iter()
             .any(|m| m.role == MessageRole::User && m.turn == Some(self.turn.id));
-        let runner = Runner {
+        let executor = Executor {
             log: self.driver.log.as_ref(),
             tools: self.driver.tools.as_ref(),
             fence: self.fence,
@@ -307,7 +307,7 @@ impl Run<'_> {
             now: self.driver.clock.now(),
             spoken,
         };
-        match runner.run(&mut open, &mut self.stream).await? {
+        match executor.run(&mut open, &mut self.stream).await? {
             Ran::Abandoned => Ok(Happened::Done(Driven::Abandoned)),
             Ran::Stopped => Ok(Happened::Input(Input::Cancelled)),
             Ran::Waiting { deadline } => Ok(Happened::Input(Input::Pending { deadline })),
@@ -342,7 +342,7 @@ impl Run<'_> {
     }
 }
 
-/// What an effect brought.
+/// What an action brought.
 pub(crate) enum Happened {
     Nothing,
     Input(Input),

@@ -4,7 +4,7 @@ use crate::repeats::{Fingerprint, fingerprint, is_circle};
 use famulus_core::{
     agent::{Agent, Budgets},
     message::{Sentinel, ToolCall},
-    tool::{Effect as CallEffect, Plan, ToolOutput, Verdict},
+    tool::{Effect, Plan, ToolOutput, Verdict},
     turn::{RecordedCall, TurnState},
 };
 use jiff::Timestamp;
@@ -35,11 +35,11 @@ struct Used {
 }
 
 impl Used {
-    fn add(&mut self, effect: CallEffect) -> u32 {
+    fn add(&mut self, effect: Effect) -> u32 {
         let count = match effect {
-            CallEffect::Read => &mut self.read,
-            CallEffect::Write => &mut self.write,
-            CallEffect::External => &mut self.external,
+            Effect::Read => &mut self.read,
+            Effect::Write => &mut self.write,
+            Effect::External => &mut self.external,
         };
         *count += 1;
         *count
@@ -67,7 +67,7 @@ pub enum Input {
 
 /// What is to be done, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum Action {
     Ask(Mode),
     /// Record the reply and what becomes of each of its calls.
     Record(Vec<Decision>),
@@ -144,8 +144,8 @@ impl State {
         }
     }
 
-    fn ask(&self) -> Effect {
-        Effect::Ask(match self.wrap {
+    fn ask(&self) -> Action {
+        Action::Ask(match self.wrap {
             Some(reason) => Mode::WrapUp(reason),
             None if self.text_only => Mode::TextOnly,
             None => Mode::WithTools,
@@ -154,17 +154,17 @@ impl State {
 }
 
 /// Decides. Pure: the same state and input give the same answer on every machine.
-pub fn step(mut state: State, input: Input) -> (State, Vec<Effect>) {
-    let effects = match input {
+pub fn step(mut state: State, input: Input) -> (State, Vec<Action>) {
+    let actions = match input {
         Input::Cancelled | Input::Begin { cancelled: true, .. } => {
             vec![finish(TurnState::Cancelled, Some(Sentinel::Cancelled), None)]
         }
-        Input::Begin { unsettled: true, .. } => vec![Effect::Run],
+        Input::Begin { unsettled: true, .. } => vec![Action::Run],
         Input::Begin { .. } | Input::Settled => vec![state.ask()],
         Input::ModelFailed { message } => {
             vec![finish(TurnState::Failed, Some(Sentinel::Failed), Some(message))]
         }
-        Input::Pending { deadline } => vec![Effect::Park { deadline }],
+        Input::Pending { deadline } => vec![Action::Park { deadline }],
         Input::Steered => {
             // A new word from the person opens the way again; the caps stay.
             state.trail.clear();
@@ -176,10 +176,10 @@ pub fn step(mut state: State, input: Input) -> (State, Vec<Effect>) {
         }
         Input::Replied { empty, calls } => replied(&mut state, empty, calls),
     };
-    (state, effects)
+    (state, actions)
 }
 
-fn replied(state: &mut State, empty: bool, calls: Vec<(ToolCall, Plan)>) -> Vec<Effect> {
+fn replied(state: &mut State, empty: bool, calls: Vec<(ToolCall, Plan)>) -> Vec<Action> {
     if state.wrap.is_some() || state.text_only || calls.is_empty() {
         if empty && !state.asked_again {
             state.asked_again = true;
@@ -215,18 +215,18 @@ fn replied(state: &mut State, empty: bool, calls: Vec<(ToolCall, Plan)>) -> Vec<
         }
     }
     state.asked_again = false;
-    vec![Effect::Record(decisions), Effect::Run]
+    vec![Action::Record(decisions), Action::Run]
 }
 
-fn finish(state: TurnState, sentinel: Option<Sentinel>, error: Option<String>) -> Effect {
-    Effect::Finish(Finish { state, sentinel, error })
+fn finish(state: TurnState, sentinel: Option<Sentinel>, error: Option<String>) -> Action {
+    Action::Finish(Finish { state, sentinel, error })
 }
 
-fn describe(effect: CallEffect) -> &'static str {
+fn describe(effect: Effect) -> &'static str {
     match effect {
-        CallEffect::Read => "read",
-        CallEffect::Write => "change something",
-        CallEffect::External => "reach outside",
+        Effect::Read => "read",
+        Effect::Write => "change something",
+        Effect::External => "reach outside",
     }
 }
 

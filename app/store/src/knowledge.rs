@@ -3,8 +3,8 @@
 use crate::{
     codec::{Word, without_nul, word},
     db::{Scope, Store},
-    effects,
     error::Error,
+    idempotency,
 };
 use async_trait::async_trait;
 use famulus_core::{
@@ -78,7 +78,7 @@ impl KnowledgeStore for Store {
         entry: Upsert,
     ) -> Result<Option<Knowledge>, StoreError> {
         let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = effects::take(&mut tx, person, key).await? {
+        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
             return Ok(earlier);
         }
         let by = Provenance::Assistant;
@@ -86,7 +86,7 @@ impl KnowledgeStore for Store {
             Some(id) => replace(&mut tx, person, id, &entry, by).await?,
             None => Some(insert(&mut tx, person, knowledge_id_of(key), &entry, by).await?),
         };
-        effects::commit(tx, key, &stored).await?;
+        idempotency::commit(tx, key, &stored).await?;
         Ok(stored)
     }
 
@@ -97,11 +97,11 @@ impl KnowledgeStore for Store {
         id: KnowledgeId,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = effects::take(&mut tx, person, key).await? {
+        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
             return Ok(earlier);
         }
         let was_there = delete(&mut tx, person, id).await?;
-        effects::commit(tx, key, &was_there).await?;
+        idempotency::commit(tx, key, &was_there).await?;
         Ok(was_there)
     }
 }

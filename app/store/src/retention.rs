@@ -26,8 +26,8 @@ pub struct Keep {
     pub events: SignedDuration,
     /// Keys of messages that came in: how long a repeat is recognised.
     pub inbox: SignedDuration,
-    /// Results of keyed effects.
-    pub effects: SignedDuration,
+    /// Results of keyed writes.
+    pub keyed_writes: SignedDuration,
     /// Uploads that never ended.
     pub partial_blobs: SignedDuration,
     /// Files that no message refers to.
@@ -44,7 +44,7 @@ impl Default for Keep {
         Self {
             events: SignedDuration::from_hours(1),
             inbox: days(30),
-            effects: days(30),
+            keyed_writes: days(30),
             partial_blobs: days(1),
             unreferenced_blobs: days(30),
             partial_bundles: days(1),
@@ -58,7 +58,7 @@ impl Default for Keep {
 pub struct Swept {
     pub events: u64,
     pub inbox: u64,
-    pub effects: u64,
+    pub keyed_writes: u64,
     pub partial_blobs: u64,
     pub unreferenced_blobs: u64,
     pub partial_bundles: u64,
@@ -69,7 +69,7 @@ pub struct Swept {
 enum Kind {
     Events,
     Inbox,
-    Effects,
+    KeyedWrites,
     PartialBlobs,
     UnreferencedBlobs,
     PartialBundles,
@@ -82,7 +82,7 @@ impl Store {
         let Keep {
             events,
             inbox,
-            effects,
+            keyed_writes,
             partial_blobs,
             unreferenced_blobs,
             partial_bundles,
@@ -91,7 +91,7 @@ impl Store {
         Ok(Swept {
             events: self.sweep_kind(Kind::Events, before(now, events)).await?,
             inbox: self.sweep_kind(Kind::Inbox, before(now, inbox)).await?,
-            effects: self.sweep_kind(Kind::Effects, before(now, effects)).await?,
+            keyed_writes: self.sweep_kind(Kind::KeyedWrites, before(now, keyed_writes)).await?,
             partial_blobs: self.sweep_kind(Kind::PartialBlobs, before(now, partial_blobs)).await?,
             unreferenced_blobs: self
                 .sweep_kind(Kind::UnreferencedBlobs, before(now, unreferenced_blobs))
@@ -110,7 +110,7 @@ impl Store {
             let (gone, batch) = match kind {
                 Kind::Events => (events(&mut tx, until).await?, BATCH),
                 Kind::Inbox => (inbox(&mut tx, until).await?, BATCH),
-                Kind::Effects => (effects(&mut tx, until).await?, BATCH),
+                Kind::KeyedWrites => (keyed_writes(&mut tx, until).await?, BATCH),
                 Kind::PartialBlobs => (partial_blobs(&mut tx, until).await?, FILES),
                 Kind::UnreferencedBlobs => (unreferenced_blobs(&mut tx, until).await?, FILES),
                 Kind::PartialBundles => (partial_bundles(&mut tx, until).await?, FILES),
@@ -163,7 +163,7 @@ async fn inbox(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
 }
 
 /// A result is asked for only while its turn may still be taken up again.
-async fn effects(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+async fn keyed_writes(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
     sqlx::query!(
         "delete from effect where ctid = any(array(
              select e.ctid from effect e where e.created_at < $1 limit $2))",

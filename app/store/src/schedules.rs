@@ -14,8 +14,8 @@ pub(crate) use write::{Rezoned, rezone};
 use crate::{
     codec::word,
     db::{Scope, Store},
-    effects,
     error::Error,
+    idempotency,
 };
 use async_trait::async_trait;
 use famulus_core::{
@@ -130,11 +130,11 @@ impl ScheduleStore for Store {
     ) -> Result<Schedule, ScheduleError> {
         let now = self.queue.now().await.map_err(Error::from)?;
         let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = effects::take(&mut tx, person, key).await? {
+        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
             return Ok(earlier);
         }
         let made = insert(&mut tx, person, schedule_id_of(key), new, now).await?;
-        effects::commit(tx, key, &made).await?;
+        idempotency::commit(tx, key, &made).await?;
         self.hints.announce(Topic::Control);
         Ok(made)
     }
@@ -148,11 +148,11 @@ impl ScheduleStore for Store {
     ) -> Result<Option<Schedule>, ScheduleError> {
         let now = self.queue.now().await.map_err(Error::from)?;
         let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = effects::take(&mut tx, person, key).await? {
+        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
             return Ok(earlier);
         }
         let changed = update(&mut tx, person, id, change, now).await?;
-        effects::commit(tx, key, &changed).await?;
+        idempotency::commit(tx, key, &changed).await?;
         self.hints.announce(Topic::Control);
         Ok(changed)
     }
@@ -164,11 +164,11 @@ impl ScheduleStore for Store {
         id: ScheduleId,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = effects::take(&mut tx, person, key).await? {
+        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
             return Ok(earlier);
         }
         let was_there = delete(&mut tx, person, id).await?;
-        effects::commit(tx, key, &was_there).await?;
+        idempotency::commit(tx, key, &was_there).await?;
         self.hints.announce(Topic::Control);
         Ok(was_there)
     }

@@ -22,7 +22,7 @@ fn fresh(step_cap: Option<u32>) -> State {
     State::from_record(&agent(step_cap), 0, &[])
 }
 
-fn call(name: &str, n: u32, effect: CallEffect, verdict: Verdict) -> (ToolCall, Plan) {
+fn call(name: &str, n: u32, effect: Effect, verdict: Verdict) -> (ToolCall, Plan) {
     (
         ToolCall { id: format!("c{n}"), name: name.into(), arguments: format!("{{\"n\":{n}}}") },
         Plan { effect, repeat: Repeat::Safe, verdict },
@@ -30,7 +30,7 @@ fn call(name: &str, n: u32, effect: CallEffect, verdict: Verdict) -> (ToolCall, 
 }
 
 fn read(n: u32) -> (ToolCall, Plan) {
-    call("look", n, CallEffect::Read, Verdict::Allow)
+    call("look", n, Effect::Read, Verdict::Allow)
 }
 
 fn replied_with(calls: Vec<(ToolCall, Plan)>) -> Input {
@@ -41,12 +41,12 @@ fn text() -> Input {
     Input::Replied { empty: false, calls: Vec::new() }
 }
 
-fn run(mut state: State, inputs: Vec<Input>) -> (State, Vec<Vec<Effect>>) {
+fn run(mut state: State, inputs: Vec<Input>) -> (State, Vec<Vec<Action>>) {
     let mut seen = Vec::new();
     for input in inputs {
-        let (next, effects) = step(state, input);
+        let (next, actions) = step(state, input);
         state = next;
-        seen.push(effects);
+        seen.push(actions);
     }
     (state, seen)
 }
@@ -58,7 +58,7 @@ fn a_plain_answer_ends_the_turn() {
     let (_, seen) = run(fresh(None), vec![BEGIN, text()]);
     assert_eq!(
         seen,
-        [vec![Effect::Ask(Mode::WithTools)], vec![finish(TurnState::Complete, None, None)]]
+        [vec![Action::Ask(Mode::WithTools)], vec![finish(TurnState::Complete, None, None)]]
     );
 }
 
@@ -70,8 +70,8 @@ fn calls_are_recorded_before_they_run() {
             BEGIN,
             replied_with(vec![
                 read(1),
-                call("cut", 2, CallEffect::Write, Verdict::Ask { summary: "cut".into() }),
-                call("no", 3, CallEffect::Read, Verdict::Refuse(ToolOutput::Error("x".into()))),
+                call("cut", 2, Effect::Write, Verdict::Ask { summary: "cut".into() }),
+                call("no", 3, Effect::Read, Verdict::Refuse(ToolOutput::Error("x".into()))),
             ]),
             Input::Settled,
             text(),
@@ -80,22 +80,22 @@ fn calls_are_recorded_before_they_run() {
     assert_eq!(
         seen[1],
         [
-            Effect::Record(vec![
+            Action::Record(vec![
                 Decision::Run,
                 Decision::AskOwner { summary: "cut".into() },
                 Decision::Answer(ToolOutput::Error("x".into())),
             ]),
-            Effect::Run,
+            Action::Run,
         ]
     );
-    assert_eq!(seen[2], [Effect::Ask(Mode::WithTools)]);
+    assert_eq!(seen[2], [Action::Ask(Mode::WithTools)]);
 }
 
 #[test]
 fn an_empty_reply_is_asked_for_once_more() {
     let empty = || Input::Replied { empty: true, calls: Vec::new() };
     let (_, seen) = run(fresh(None), vec![BEGIN, empty(), empty()]);
-    assert_eq!(seen[1], [Effect::Ask(Mode::WithTools)]);
+    assert_eq!(seen[1], [Action::Ask(Mode::WithTools)]);
     assert_eq!(seen[2], [finish(TurnState::Complete, None, None)]);
 }
 
@@ -112,17 +112,17 @@ fn the_step_cap_ends_with_a_wrap_up() {
             text(),
         ],
     );
-    let Effect::Record(decisions) = &seen[3][0] else { panic!("{seen:?}") };
+    let Action::Record(decisions) = &seen[3][0] else { panic!("{seen:?}") };
     assert!(matches!(&decisions[..], [Decision::Answer(ToolOutput::Error(_))]));
-    assert_eq!(seen[4], [Effect::Ask(Mode::WrapUp(Sentinel::StepCap))]);
+    assert_eq!(seen[4], [Action::Ask(Mode::WrapUp(Sentinel::StepCap))]);
     assert_eq!(seen[5], [finish(TurnState::Complete, Some(Sentinel::StepCap), None)]);
 }
 
 #[test]
 fn a_cap_of_zero_means_text_only() {
     let (_, seen) = run(fresh(Some(0)), vec![BEGIN, replied_with(vec![read(1)]), text()]);
-    assert_eq!(seen[0], [Effect::Ask(Mode::TextOnly)]);
-    assert!(!seen.iter().flatten().any(|effect| matches!(effect, Effect::Record(_))));
+    assert_eq!(seen[0], [Action::Ask(Mode::TextOnly)]);
+    assert!(!seen.iter().flatten().any(|action| matches!(action, Action::Record(_))));
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn no_agent_goes_beyond_the_hard_cap() {
     let mut asked = 0;
     for n in 0..1000 {
         let (next, _) = step(state, replied_with(vec![read(n)]));
-        let (next, effects) = step(next, Input::Settled);
+        let (next, actions) = step(next, Input::Settled);
         state = next;
         asked += 1;
-        if matches!(effects[..], [Effect::Ask(Mode::WrapUp(Sentinel::StepCap))]) {
+        if matches!(actions[..], [Action::Ask(Mode::WrapUp(Sentinel::StepCap))]) {
             break;
         }
     }
@@ -144,19 +144,19 @@ fn no_agent_goes_beyond_the_hard_cap() {
 
 #[test]
 fn budgets_hold_by_class_of_effect() {
-    let write = |n| call("put", n, CallEffect::Write, Verdict::Allow);
+    let write = |n| call("put", n, Effect::Write, Verdict::Allow);
     let (_, seen) = run(
         fresh(None),
         vec![BEGIN, replied_with(vec![write(1), write(2), write(3), read(4)]), Input::Settled],
     );
-    let Effect::Record(decisions) = &seen[1][0] else { panic!("{seen:?}") };
+    let Action::Record(decisions) = &seen[1][0] else { panic!("{seen:?}") };
     assert_eq!(decisions[0], Decision::Run);
     assert_eq!(decisions[1], Decision::Run);
     assert!(
         matches!(&decisions[2], Decision::Answer(ToolOutput::Error(text)) if text.contains('2'))
     );
     assert_eq!(decisions[3], Decision::Run, "another class has its own budget");
-    assert_eq!(seen[2], [Effect::Ask(Mode::WrapUp(Sentinel::ToolBudget))]);
+    assert_eq!(seen[2], [Action::Ask(Mode::WrapUp(Sentinel::ToolBudget))]);
 }
 
 #[test]
@@ -167,20 +167,20 @@ fn circles_end_with_a_wrap_up() {
         let mut last = Vec::new();
         for n in pattern {
             let (next, _) = step(state, replied_with(vec![read(*n)]));
-            let (next, effects) = step(next, Input::Settled);
+            let (next, actions) = step(next, Input::Settled);
             state = next;
-            last = effects;
+            last = actions;
         }
-        assert_eq!(last, [Effect::Ask(Mode::WrapUp(Sentinel::DoomLoop))], "{pattern:?}");
+        assert_eq!(last, [Action::Ask(Mode::WrapUp(Sentinel::DoomLoop))], "{pattern:?}");
     }
 }
 
 #[test]
 fn a_stop_wins_over_everything() {
-    let (_, effects) = step(fresh(None), Input::Begin { unsettled: true, cancelled: true });
-    assert_eq!(effects, [finish(TurnState::Cancelled, Some(Sentinel::Cancelled), None)]);
-    let (_, effects) = step(fresh(None), Input::Cancelled);
-    assert_eq!(effects, [finish(TurnState::Cancelled, Some(Sentinel::Cancelled), None)]);
+    let (_, actions) = step(fresh(None), Input::Begin { unsettled: true, cancelled: true });
+    assert_eq!(actions, [finish(TurnState::Cancelled, Some(Sentinel::Cancelled), None)]);
+    let (_, actions) = step(fresh(None), Input::Cancelled);
+    assert_eq!(actions, [finish(TurnState::Cancelled, Some(Sentinel::Cancelled), None)]);
 }
 
 #[test]
@@ -188,12 +188,12 @@ fn steering_reopens_a_circle_but_not_the_cap() {
     let mut state = fresh(Some(3));
     state.wrap = Some(Sentinel::DoomLoop);
     state.trail = vec![1, 1, 1];
-    let (state, effects) = step(state, Input::Steered);
-    assert_eq!(effects, [Effect::Ask(Mode::WithTools)]);
+    let (state, actions) = step(state, Input::Steered);
+    assert_eq!(actions, [Action::Ask(Mode::WithTools)]);
     let mut capped = state;
     capped.steps = 2;
-    let (_, effects) = step(capped, Input::Steered);
-    assert_eq!(effects, [Effect::Ask(Mode::WrapUp(Sentinel::StepCap))]);
+    let (_, actions) = step(capped, Input::Steered);
+    assert_eq!(actions, [Action::Ask(Mode::WrapUp(Sentinel::StepCap))]);
 }
 
 #[test]

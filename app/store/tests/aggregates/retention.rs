@@ -66,7 +66,8 @@ async fn old_things_go_and_the_transcript_stays() {
         assert_eq!(swept, Swept { events: 4501, ..Swept::default() });
         let later = now.checked_add(SignedDuration::from_hours(24 * 31)).unwrap();
         let swept = store.sweep_old(later, &keep).await.unwrap();
-        let expected = Swept { inbox: 1, effects: 1, unreferenced_blobs: 1, ..Swept::default() };
+        let expected =
+            Swept { inbox: 1, keyed_writes: 1, unreferenced_blobs: 1, ..Swept::default() };
         assert_eq!(swept, expected);
         assert_eq!(store.sweep_old(later, &keep).await.unwrap(), Swept::default());
 

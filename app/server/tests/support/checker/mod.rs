@@ -5,9 +5,9 @@
 //! line that names what it is about.
 
 mod accepted;
+mod calls;
 mod constraints;
 mod deliveries;
-mod effects;
 mod order;
 mod queue;
 mod schedules;
@@ -35,7 +35,7 @@ pub(crate) async fn check(world: &World, faults: Faults) -> Result<Vec<String>> 
     let mut found = Vec::new();
     accepted::check(world, &tables, &mut found);
     order::check(&tables, &mut found);
-    effects::check(world, &tables, &mut found);
+    calls::check(world, &tables, &mut found);
     transcript::check(&tables, &mut found);
     schedules::check(world, &tables, &mut found);
     deliveries::check(world, &tables, &mut found);

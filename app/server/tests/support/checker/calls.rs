@@ -1,7 +1,7 @@
-//! Every effect that a message asked for happened as often as it may.
+//! Every call that a message asked for happened as often as it may.
 //!
-//! An effect is known by (message, position) whatever key the product gave it, so that a second key
-//! for the same effect is seen too.
+//! A call is known by (message, position) whatever key the product gave it, so that a second key
+//! for the same call is seen too.
 
 use super::tables::{Call, Tables};
 use crate::support::{
@@ -15,7 +15,7 @@ use uuid::Uuid;
 type Place = (u64, usize);
 
 /// What came of one call of one message.
-struct Effect<'a> {
+struct AskedCall<'a> {
     name: String,
     /// Its rows in the record.
     calls: Vec<&'a Call>,
@@ -46,24 +46,24 @@ pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
         let complete = tables.turns.get(&turn).is_some_and(super::tables::Turn::is_complete);
         for (at, word) in script.calls() {
             let place = (word.tool(), (number, at));
-            let effect = Effect {
+            let asked = AskedCall {
                 name: format!("{} {number}.{at}", word.tool()),
                 calls: calls.remove(&place).unwrap_or_default(),
                 requests: counted.remove(&place).unwrap_or_default(),
                 complete,
             };
-            effect.check_record(found);
+            asked.check_record(found);
             match word {
-                Word::A => effect.check_keyed(found),
-                Word::B => effect.check_once(found),
+                Word::A => asked.check_keyed(found),
+                Word::B => asked.check_once(found),
                 Word::C => {
-                    effect.check_once(found);
-                    effect.check_approved(tables, script.denied, found);
+                    asked.check_once(found);
+                    asked.check_approved(tables, script.denied, found);
                 }
-                Word::P => effect.check_asked(found),
+                Word::P => asked.check_asked(found),
                 Word::Note => {
                     let stored = notes.remove(format!("note {number}.{at}").as_str()).unwrap_or(0);
-                    effect.check_stored(stored, found);
+                    asked.check_stored(stored, found);
                 }
             }
         }
@@ -107,7 +107,7 @@ fn asked(world: &World, tables: &Tables) -> Vec<(u64, Script, Uuid)> {
     asked
 }
 
-/// Which effect a recorded call is.
+/// Which of the calls that were asked for a recorded one is.
 fn place_of(call: &Call) -> Option<Place> {
     if let Some(note) = call.arguments["content"].as_str() {
         let (number, at) = note.strip_prefix("note ")?.split_once('.')?;
@@ -119,7 +119,7 @@ fn place_of(call: &Call) -> Option<Place> {
     Some((counted["n"].as_u64()?, at))
 }
 
-impl Effect<'_> {
+impl AskedCall<'_> {
     fn bad(&self, what: &str, found: &mut Vec<String>) {
         found.push(format!(
             "{}: {what} ({} calls: {:?}; {} requests; its turn is {})",

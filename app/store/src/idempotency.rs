@@ -1,4 +1,4 @@
-//! Effects inside this database that happen once for their key, whoever repeats them.
+//! Writes inside this database that happen once for their key, whoever repeats them.
 //!
 //! The key is taken first: a repeat at the same time waits for the outcome, a later one reads what
 //! was returned. If the transaction fails, the key is free again.
@@ -36,7 +36,7 @@ pub(crate) async fn take<T: DeserializeOwned>(
     decode("the result of a call", &result).map(Some)
 }
 
-/// Keeps what the effect returned, and commits it with the effect.
+/// Keeps what the write returned, and commits it with the write.
 pub(crate) async fn commit<T: Serialize>(
     mut tx: Tx,
     key: CallKey,
