@@ -7,5 +7,4 @@
 //! behind is put in order by the next start, not by a person; nothing listens on the network.
 
 pub mod cache;
-pub mod nowhere;
 pub mod postgres;

@@ -10,6 +10,7 @@ pub mod config;
 mod deliveries;
 pub mod descriptors;
 pub mod home;
+mod nowhere;
 pub mod plugins;
 mod say;
 mod sweeps;

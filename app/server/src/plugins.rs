@@ -1,10 +1,9 @@
 //! Where the plugins of an assistant run: what the configuration says becomes the ports.
 
-use crate::config;
+use crate::{config, nowhere::Nowhere};
 use famulus_cluster::{Cluster, ConnectError, Patience};
 use famulus_core::{agent::Grants, runner::Runners, sandbox::Sandboxes, tool::Tools};
 use famulus_lifecycle::Tasks;
-use famulus_local::nowhere::Nowhere;
 use famulus_store::Store;
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
-    ("famulus-local", &["famulus-core", LIFECYCLE]),
+    ("famulus-local", &[LIFECYCLE]),
     ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", LIFECYCLE]),
     ("famulus-cli", &["famulus-core"]),
     ("famulus-cluster-tests", &[]),

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 /// No sandboxes.
 #[derive(Clone, Copy, Debug)]
-pub struct Nowhere;
+pub(crate) struct Nowhere;
 
 fn refused() -> SandboxError {
     SandboxError::Nowhere(
