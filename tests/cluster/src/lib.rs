@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each target of `tests` says what it needs: `cluster` runs on any cluster, `node` and what is named in
-//! `xtask/src/cluster/suite.rs` beside it need a node of `cargo xtask cluster`. What they share is here.
+//! `xtask/cluster/src/cluster/suite.rs` beside it need a node of `cargo xtask cluster`. What they share is here.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(

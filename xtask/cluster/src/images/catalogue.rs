@@ -1,0 +1,117 @@
+//! The images.
+
+/// An image: a folder of `images/`, and what is laid beside its Dockerfile.
+pub(crate) struct Image {
+    /// As people name it, and the name of its archive.
+    pub(super) name: &'static str,
+    /// The folder, and the repository.
+    pub(super) folder: &'static str,
+    /// The stage of the Dockerfile, which also ends the tag.
+    pub(super) stage: Option<&'static str>,
+    pub(super) program: Option<Program>,
+    pub(super) fetched: &'static [Fetched],
+}
+
+/// A program of the workspace.
+pub(super) struct Program {
+    pub(super) package: &'static str,
+    pub(super) name: &'static str,
+}
+
+/// A program of others that Debian does not have, or not as new.
+#[derive(Clone, Copy)]
+pub(super) enum Fetched {
+    Uv,
+    Node,
+}
+
+const RUNNER: Program = Program { package: "famulus-runner", name: "famulus-runner" };
+
+pub(super) static IMAGES: [Image; 6] = [
+    Image {
+        name: "app",
+        folder: "app",
+        stage: None,
+        program: Some(Program { package: "famulus-server", name: "famulus" }),
+        fetched: &[],
+    },
+    Image {
+        name: "operator",
+        folder: "operator",
+        stage: None,
+        program: Some(Program { package: "famulus-operator", name: "famulus-operator" }),
+        fetched: &[],
+    },
+    Image {
+        name: "runner-slim",
+        folder: "runner",
+        stage: Some("slim"),
+        program: Some(RUNNER),
+        fetched: &[Fetched::Uv],
+    },
+    Image {
+        name: "runner-full",
+        folder: "runner",
+        stage: Some("full"),
+        program: Some(RUNNER),
+        fetched: &[Fetched::Uv, Fetched::Node],
+    },
+    Image { name: "postgres", folder: "postgres", stage: None, program: None, fetched: &[] },
+    Image { name: "resolver", folder: "resolver", stage: None, program: None, fetched: &[] },
+];
+
+/// Where images are that were built here; the chart's default.
+const REGISTRY: &str = "localhost/famulus";
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+impl Image {
+    pub(super) fn parse(name: &str) -> Result<&'static Self, String> {
+        IMAGES.iter().find(|image| image.name == name).ok_or_else(|| {
+            let names: Vec<&str> = IMAGES.iter().map(|image| image.name).collect();
+            format!("there is no image of that name; there are {}", names.join(", "))
+        })
+    }
+
+    /// The name under which a cluster finds it.
+    pub(super) fn reference(&self) -> String {
+        let stage = self.stage.map(|stage| format!("-{stage}")).unwrap_or_default();
+        format!("{REGISTRY}/{}:{VERSION}{stage}", self.folder)
+    }
+
+    /// What the Dockerfile is told, as `docker build` and `buildah build` take it.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--build-arg=VERSION={VERSION}")];
+        arguments.extend(self.stage.map(|stage| format!("--target={stage}")));
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_ends_the_tag() {
+        let check = |name, expected: &str| {
+            assert_eq!(Image::parse(name).unwrap().reference(), expected);
+        };
+        check("app", &format!("localhost/famulus/app:{VERSION}"));
+        check("runner-slim", &format!("localhost/famulus/runner:{VERSION}-slim"));
+        assert!(Image::parse("runner").is_err());
+    }
+
+    #[test]
+    fn every_image_has_its_dockerfile_and_its_stage() {
+        for image in &IMAGES {
+            let file = xtask_shell::workspace::root().join("images").join(image.folder);
+            let text = std::fs::read_to_string(file.join("Dockerfile")).unwrap();
+            if let Some(stage) = image.stage {
+                assert!(text.contains(&format!(" AS {stage}\n")), "{}", image.name);
+            }
+            if let Some(program) = &image.program {
+                assert!(text.contains(&format!("COPY {} /usr/local/bin/", program.name)));
+            }
+        }
+    }
+}

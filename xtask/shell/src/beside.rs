@@ -1,0 +1,74 @@
+//! A program that runs beside others, in what they leave of the processors.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Child;
+
+use crate::shell::Shell;
+use crate::workspace::root;
+
+/// A session of its own at the lowest weight, and in it the policy of idle work: who else wants a
+/// processor has it at once.
+const LAST_OF_ALL: &str =
+    "echo 19 2>/dev/null > /proc/self/autogroup; exec chrt --idle 0 \"$0\" \"$@\"";
+
+pub struct Beside {
+    child: Child,
+    what: &'static str,
+    said: PathBuf,
+}
+
+impl Beside {
+    /// Starts `program`, whose words go into `target/WHAT/said`.
+    pub fn start(what: &'static str, program: &Command) -> Result<Self> {
+        let folder = root().join("target").join(what);
+        fs::create_dir_all(&folder)?;
+        let said = folder.join("said");
+        let file = File::create(&said)?;
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", LAST_OF_ALL]).arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(root());
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = tokio::process::Command::from(command).spawn();
+        let child = child.with_context(|| format!("cannot start the {what} beside the rest"))?;
+        Ok(Self { child, what, said })
+    }
+
+    /// Waits for its end, and says what it said if it failed.
+    pub async fn finish(mut self, shell: &mut Shell) -> Result<()> {
+        let what = self.what;
+        tokio::select! {
+            status = self.child.wait() => {
+                let status = status.with_context(|| format!("cannot wait for the {what}"))?;
+                if status.success() {
+                    return Ok(());
+                }
+                eprintln!("{}", fs::read_to_string(&self.said)?);
+                bail!("the {what} failed: {status}; what they say stands above")
+            }
+            signal = shell.signals.wait_for_signal() => {
+                bail!("stopped by a signal ({signal:?}) during the {what}")
+            }
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // A child that was waited for has no id any more.
+        if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            // One that has a server of its own stops it.
+            let _ended = kill_process_group(group, Signal::TERM);
+        }
+    }
+}

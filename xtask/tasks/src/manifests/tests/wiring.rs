@@ -1,0 +1,155 @@
+//! What one part is told of another is what that other part is.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::{Value, json};
+use xtask_shell::workspace::root;
+
+use super::{CASES, kind, list, namespace, objects, one, pod, release, text};
+
+fn environment(object: &Value) -> BTreeMap<&str, &str> {
+    let container = &list(pod(object).unwrap(), "/containers")[0];
+    let variables = list(container, "/env").iter();
+    variables.map(|variable| (text(variable, "/name"), text(variable, "/value"))).collect()
+}
+
+#[test]
+fn the_app_is_told_where_it_is() {
+    let objects = objects(&CASES[0]);
+    let app = one(&objects, "Deployment", "home");
+    let environment = environment(app);
+    let table = [
+        ("FAMULUS_API__LISTEN", "0.0.0.0:3000"),
+        ("FAMULUS_API__INTERNAL_LISTEN", "0.0.0.0:3001"),
+        ("FAMULUS_API__CALLBACK_LISTEN", "0.0.0.0:3002"),
+        ("FAMULUS_API__CANARY_LISTEN", "0.0.0.0:3003"),
+        ("FAMULUS_CLUSTER__SANDBOX_NAMESPACE", "assistant-sandbox"),
+        ("FAMULUS_CLUSTER__ROOT_KEY_FILE", "/run/famulus/root-key/key"),
+        ("FAMULUS_CLUSTER__CALLBACK_URL", "http://home-callback:3002"),
+    ];
+    for (name, value) in table {
+        assert_eq!(environment.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn the_operator_is_told_of_the_services_beside_it() {
+    let objects = release("my-home", "assistant", &[]);
+    let operator = one(&objects, "Deployment", "my-home-operator");
+    let environment = environment(operator);
+    let table = [
+        ("FAMULUS_OPERATOR_RELEASE", "my-home"),
+        ("FAMULUS_OPERATOR_SYSTEM_NAMESPACE", "assistant"),
+        ("FAMULUS_OPERATOR_SANDBOX_NAMESPACE", "assistant-sandbox"),
+        ("FAMULUS_OPERATOR_CALLBACK_HOST", "$(MY_HOME_CALLBACK_SERVICE_HOST)"),
+        ("FAMULUS_OPERATOR_RESOLVER", "$(MY_HOME_RESOLVER_SERVICE_HOST)"),
+        ("FAMULUS_OPERATOR_RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-slim"),
+        ("FAMULUS_OPERATOR_UID_RANGE", "20000-65533"),
+        ("FAMULUS_OPERATOR_ACCEPT_OPEN_NETWORK", "false"),
+    ];
+    for (name, value) in table {
+        assert_eq!(environment.get(name), Some(&value), "{name}");
+    }
+    assert_eq!(pod(operator).unwrap()["enableServiceLinks"], true);
+    one(&objects, "Service", "my-home-callback");
+    one(&objects, "Service", "my-home-resolver");
+    let resources = environment["FAMULUS_OPERATOR_RESOURCES"];
+    let resources: Value = serde_json::from_str(resources).unwrap();
+    assert_eq!(resources["limits"]["memory"], "256Mi");
+}
+
+/// What one part asks of another stands in that other part's source.
+#[test]
+fn what_the_chart_asks_for_is_there() {
+    let source = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let objects = objects(&CASES[5]);
+    let sources =
+        [("home", "app/api/src/routes/table.rs"), ("home-operator", "operator/src/health.rs")];
+    for (deployment, path) in sources {
+        let container = &pod(one(&objects, "Deployment", deployment)).unwrap()["containers"][0];
+        for probe in ["livenessProbe", "readinessProbe"] {
+            let asked = text(container, &format!("/{probe}/httpGet/path"));
+            assert!(
+                source(path).contains(&format!("\"{asked}\"")),
+                "{path} does not serve {asked}"
+            );
+        }
+    }
+    let settings = source("operator/src/settings.rs");
+    for name in environment(one(&objects, "Deployment", "home-operator")).keys() {
+        let setting = name.strip_prefix("FAMULUS_OPERATOR_").unwrap();
+        assert!(settings.contains(&format!("\"{setting}\"")), "the operator has no {setting}");
+    }
+    let keys = source("app/server/src/config/keys.rs");
+    for name in environment(one(&objects, "Deployment", "home")).keys() {
+        let Some(path) = name.strip_prefix("FAMULUS_").filter(|path| path.contains("__")) else {
+            continue;
+        };
+        let key = path.to_lowercase().replace("__", ".");
+        assert!(keys.contains(&format!("\"{key}\"")), "the app has no key {key}");
+    }
+}
+
+/// A Service that selects nobody, or a port that nobody has, is found here and not in a cluster.
+#[test]
+fn every_service_finds_its_pods_and_their_ports() {
+    for case in &CASES {
+        let objects = objects(case);
+        for service in objects.iter().filter(|object| kind(object) == "Service") {
+            let selector = service["spec"]["selector"].as_object().unwrap();
+            let selected: Vec<&Value> = objects
+                .iter()
+                .filter(|object| namespace(object) == namespace(service))
+                .filter(|object| matches!(kind(object), "Deployment" | "StatefulSet"))
+                .filter(|object| {
+                    let labels = &object["spec"]["template"]["metadata"]["labels"];
+                    selector.iter().all(|(label, value)| labels[label] == *value)
+                })
+                .collect();
+            let called = super::called(case, service);
+            assert_eq!(selected.len(), 1, "{called}");
+            let ports = list(pod(selected[0]).unwrap(), "/containers/0/ports");
+            for port in list(service, "/spec/ports") {
+                let target = &port["targetPort"];
+                let has =
+                    |port: &&Value| port["name"] == *target || port["containerPort"] == *target;
+                assert!(ports.iter().any(|port| has(&port)), "{called}: {target}");
+            }
+        }
+    }
+}
+
+/// Hooks that Helm would run are for Helm alone: kubectl gets an ordinary Job that may be applied
+/// again.
+#[test]
+fn manifests_for_kubectl_have_no_hooks() {
+    let objects = objects(&CASES[3]);
+    for object in &objects {
+        assert!(!object.to_string().contains("helm.sh/hook"), "{object}");
+    }
+    let jobs: Vec<&Value> = objects.iter().filter(|object| kind(object) == "Job").collect();
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0]["spec"]["ttlSecondsAfterFinished"], json!(60));
+}
+
+/// Beside the Job, whatever it needs is there before it.
+#[test]
+fn a_hook_s_rights_come_before_its_job() {
+    let objects = objects(&CASES[0]);
+    let annotation = |object: &Value, name: &str| {
+        text(object, &format!("/metadata/annotations/helm.sh~1{name}")).to_owned()
+    };
+    for job in objects.iter().filter(|object| kind(object) == "Job") {
+        let account = text(job, "/spec/template/spec/serviceAccountName");
+        let events = annotation(job, "hook");
+        assert!(!events.is_empty());
+        let weight: i32 = annotation(job, "hook-weight").parse().unwrap();
+        let needed = objects.iter().filter(|object| super::name(object) == account);
+        for object in needed.filter(|object| kind(object) != "Job") {
+            assert_eq!(annotation(object, "hook"), events, "{}", super::name(object));
+            let own: i32 = annotation(object, "hook-weight").parse().unwrap();
+            assert!(own < weight, "{}", super::name(object));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which crate of ours may know which: a crate is a permission, and this is the list of them.
+//!
+//! Only ordinary dependencies count; a test may know more.
+
+use std::collections::BTreeSet;
+
+use super::Complaint;
+use super::manifests::Member;
+
+/// Tasks may be spawned by everybody but `core`, which has none.
+const LIFECYCLE: &str = "famulus-lifecycle";
+
+/// What the programs of `xtask` share. They know nothing of each other: one would build the others.
+const SHELL: &str = "xtask-shell";
+
+const EDGES: [(&str, &[&str]); 25] = [
+    ("famulus-core", &[]),
+    ("famulus-crds", &[]),
+    ("famulus-lifecycle", &[]),
+    ("famulus-telemetry", &[]),
+    ("famulus-channels", &["famulus-core", LIFECYCLE]),
+    ("famulus-models", &["famulus-core", LIFECYCLE]),
+    ("famulus-queue", &["famulus-core", LIFECYCLE]),
+    ("famulus-agent", &["famulus-core", LIFECYCLE]),
+    ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
+    ("famulus-tools", &["famulus-core", LIFECYCLE]),
+    ("famulus-local", &[LIFECYCLE]),
+    ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", LIFECYCLE]),
+    ("famulus-cli", &["famulus-core"]),
+    ("famulus-cluster-tests", &[]),
+    ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", LIFECYCLE]),
+    (
+        "famulus-server",
+        &[
+            "famulus-agent",
+            "famulus-api",
+            "famulus-channels",
+            "famulus-cli",
+            "famulus-cluster",
+            "famulus-core",
+            LIFECYCLE,
+            "famulus-local",
+            "famulus-models",
+            "famulus-queue",
+            "famulus-store",
+            "famulus-telemetry",
+            "famulus-tools",
+        ],
+    ),
+    ("famulus-protocol", &[]),
+    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, "famulus-telemetry"]),
+    (
+        "famulus-runner",
+        &["famulus-protocol", "famulus-runner-harness", LIFECYCLE, "famulus-telemetry"],
+    ),
+    // What a build is told and reports is said in runners/protocol; calls are the app's alone.
+    ("famulus-operator", &["famulus-crds", LIFECYCLE, "famulus-protocol", "famulus-telemetry"]),
+    ("xtask", &["xtask-postgres", SHELL]),
+    ("xtask-bench", &["xtask-postgres", SHELL]),
+    ("xtask-cluster", &[SHELL]),
+    ("xtask-postgres", &["famulus-local", LIFECYCLE, SHELL]),
+    (SHELL, &["famulus-local", LIFECYCLE]),
+];
+
+pub(super) fn check(members: &[Member]) -> Vec<Complaint> {
+    let ours: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    let mut complaints = Vec::new();
+    for member in members {
+        let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == member.name) else {
+            complaints.push(format!(
+                "{}: has no line in the table of edges; say there what it may know",
+                member.name
+            ));
+            continue;
+        };
+        for known in member.normal.iter().filter(|name| ours.contains(name.as_str())) {
+            if !allowed.contains(&known.as_str()) {
+                complaints.push(format!(
+                    "{}: must not know {known}; put a port into famulus-core, or argue a new edge",
+                    member.name
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unlisted_edge_and_an_unlisted_crate_are_complaints() {
+        let member = |name: &str, normal: &[&str]| Member {
+            name: name.to_owned(),
+            normal: normal.iter().map(ToString::to_string).collect(),
+            ..Member::default()
+        };
+        let members = [
+            member("famulus-core", &["serde"]),
+            member("famulus-queue", &["famulus-core", "famulus-store"]),
+            member("famulus-store", &["famulus-core", "famulus-queue", "sqlx"]),
+            member("famulus-new", &[]),
+        ];
+        let complaints = check(&members);
+        assert_eq!(complaints.len(), 2, "{complaints:?}");
+        assert!(complaints[0].contains("famulus-queue: must not know famulus-store"));
+        assert!(complaints[1].contains("famulus-new: has no line"));
+    }
+}
