@@ -16,7 +16,6 @@ use famulus_queue::{Class, hint::Topic, worker};
 use famulus_store::{Connect, ConnectError, Store};
 use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
 use jiff::tz::TimeZone;
-use secrecy::SecretString;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,7 +27,6 @@ const DELIVERIES: usize = 8;
 pub struct Parts {
     pub connect: Connect,
     pub config: Config,
-    pub webhook_secret: Option<SecretString>,
     pub model: Arc<dyn Model>,
     /// Where plugins run.
     pub plugins: Plugins,
@@ -93,8 +91,7 @@ impl Sockets {
 impl App {
     /// Connects, migrates, and starts every task.
     pub async fn start(parts: Parts, sockets: Sockets, tasks: &Tasks) -> Result<Self, StartError> {
-        let Parts { connect, config, webhook_secret, model, plugins, extra_tools, clock, metrics } =
-            parts;
+        let Parts { connect, config, model, plugins, extra_tools, clock, metrics } = parts;
         let grace = seconds("queue.grace_seconds", config.queue.grace_seconds)?;
         let shutdown = tasks.token();
         // The store outlives the shutdown's beginning, because what drains still needs it: it ends
@@ -108,9 +105,7 @@ impl App {
         let zone = config.owner.time_zone.clone().unwrap_or_else(machine_zone);
         let (owner, owner_is_new) = store.ensure_owner(&config.owner.name, &zone).await?;
 
-        let webhook_url = config.channels.http.webhook_url.clone();
-        let http: Arc<dyn Channel> =
-            Arc::new(HttpChannel::new(http::Config { webhook_url, webhook_secret })?);
+        let http: Arc<dyn Channel> = Arc::new(HttpChannel::new(config.channels.http.clone())?);
         let channels: Channels = Arc::new(BTreeMap::from([(http.name().to_owned(), http)]));
         let everything = Arc::new(store.clone());
         let idle_tools = plugins.idle_tools();

@@ -3,7 +3,7 @@
 use crate::{
     app::{App, Parts, Sockets},
     args::ConfigCommand,
-    config::{self, Config, KEYS, SecretRef, Takes},
+    config::{self, Config, KEYS, Takes},
     descriptors,
     home::Places,
     plugins::Plugins,
@@ -44,14 +44,10 @@ pub enum Home {
 /// Starts the assistant and serves until a signal or the death of something it cannot do without.
 pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
     let file = config_file(file, &places);
-    let config = config::load(file.as_deref())?;
-    let telemetry = famulus_telemetry::init(&config.telemetry)?;
+    let loaded = config::load(file.as_deref())?;
+    let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
     let redactor = telemetry.redactor();
-    let hide = |secret: &SecretString| {
-        if redactor.add(secret.expose_secret()).is_err() {
-            tracing::warn!("a secret is too short to be kept out of logs by its value");
-        }
-    };
+    let config = loaded.with_secrets(&redactor)?;
     let data_dir = config.data_dir.clone().unwrap_or_else(|| places.data_dir.clone());
     descriptors::allow_all();
     let mut signals = Signals::install().context("signals cannot be received")?;
@@ -63,22 +59,10 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     let callback = bind_if("api.callback_listen", config.api.callback_listen).await?;
     let canary = bind_if("api.canary_listen", config.api.canary_listen).await?;
     let sockets = Sockets { doors: Doors { public, internal, callback }, canary };
-    let model_config = config.model.clone().resolve(hide).map_err(config::ConfigError::from)?;
-    let demo = model_config.base_url.is_none();
-    let model = Models::from_config(model_config)?;
-    let webhook_secret = config
-        .channels
-        .http
-        .webhook_secret
-        .as_ref()
-        .map(|secret| secret.read("channels.http.webhook_secret"))
-        .transpose()
-        .map_err(config::ConfigError::from)?;
-    webhook_secret.iter().for_each(hide);
+    let demo = config.model.base_url.is_none();
+    let model = Models::from_config(config.model.clone())?;
 
-    let given = database_url(&config)?;
-    given.iter().for_each(hide);
-    let postgres = match (&given, home) {
+    let postgres = match (&config.database.url, home) {
         (Some(_), _) => None,
         (None, Home::Given) => anyhow::bail!(
             "no database is named; set DATABASE_URL (postgres://user@host:5432/database), or use \
@@ -86,7 +70,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
         ),
         (None, Home::Private) => Some(private_postgres(&config, &data_dir, &tasks).await?),
     };
-    let url = match (&given, &postgres) {
+    let url = match (&config.database.url, &postgres) {
         (Some(url), _) => url.expose_secret().to_owned(),
         (None, Some(private)) => private.url(),
         (None, None) => String::new(),
@@ -103,7 +87,6 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
             ..Connect::new(url)
         },
         config: config.clone(),
-        webhook_secret,
         model,
         plugins: Plugins::of(&config),
         extra_tools: Vec::new(),
@@ -131,7 +114,9 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     } else {
         None
     };
-    made.iter().for_each(hide);
+    if let Some(token) = &made {
+        config::hide(&redactor, token.expose_secret());
+    }
     announce(&app, &token_path, made.as_ref(), postgres.as_ref(), demo);
     watch_config(&app, file, telemetry, &tasks);
     tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
@@ -161,9 +146,9 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
 
 /// `famulus migrate`: brings the database up to date, for those who may not do it themselves.
 pub async fn migrate(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
-    let config = config::load(config_file(file, &places).as_deref())?;
-    let _telemetry = famulus_telemetry::init(&config.telemetry)?;
-    let Some(url) = database_url(&config)? else {
+    let loaded = config::load(config_file(file, &places).as_deref())?;
+    let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
+    let Some(url) = loaded.database(&telemetry.redactor())?.url else {
         anyhow::bail!(
             "no database is named; set DATABASE_URL (postgres://user@host:5432/database) to the \
              one to bring up to date"
@@ -212,8 +197,8 @@ pub fn config(command: ConfigCommand, file: Option<PathBuf>, places: Places) -> 
 
 /// The data directory in force.
 pub fn data_dir(file: Option<PathBuf>, places: Places) -> anyhow::Result<PathBuf> {
-    let config = config::load(config_file(file, &places).as_deref())?;
-    Ok(config.data_dir.unwrap_or(places.data_dir))
+    let loaded = config::load(config_file(file, &places).as_deref())?;
+    Ok(loaded.data_dir.unwrap_or(places.data_dir))
 }
 
 fn config_file(given: Option<PathBuf>, places: &Places) -> Option<PathBuf> {
@@ -238,18 +223,6 @@ async fn bind(key: &str, address: std::net::SocketAddr) -> anyhow::Result<TcpLis
              `{key}` to another address"
         )
     })
-}
-
-fn database_url(config: &Config) -> anyhow::Result<Option<SecretString>> {
-    let configured = config.database.url.as_ref().map(|url| url.read("database.url"));
-    if let Some(url) = configured.transpose().map_err(config::ConfigError::from)? {
-        return Ok(Some(url));
-    }
-    match SecretRef::Env("DATABASE_URL".to_owned()).read("database.url") {
-        Ok(url) => Ok(Some(url)),
-        Err(config::SecretError::EnvMissing { .. } | config::SecretError::Empty { .. }) => Ok(None),
-        Err(error) => Err(config::ConfigError::from(error).into()),
-    }
 }
 
 async fn private_postgres(
@@ -340,11 +313,11 @@ fn watch_config(
             }
             seen = now;
             match config::load(file.as_deref()) {
-                Ok(config) => {
-                    if let Err(error) = telemetry.set_level(&config.telemetry.log) {
+                Ok(loaded) => {
+                    if let Err(error) = telemetry.set_level(&loaded.telemetry.log) {
                         tracing::warn!(error = %error, "telemetry.log was not changed");
                     }
-                    limits.send_replace(config.turns.limits());
+                    limits.send_replace(loaded.turns.limits());
                     tracing::info!("the configuration was read again; live keys are in force");
                 }
                 Err(error) => {

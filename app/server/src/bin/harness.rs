@@ -25,7 +25,6 @@ use famulus_server::{
     token,
 };
 use famulus_store::Connect;
-use secrecy::SecretString;
 use std::{
     io::{self, Write},
     net::{Ipv4Addr, SocketAddr},
@@ -110,7 +109,6 @@ async fn serve(args: Args) -> anyhow::Result<()> {
             ..Connect::new(args.database)
         },
         config,
-        webhook_secret: Some(SecretString::from(WEBHOOK_SECRET)),
         model: Arc::new(model::Scripted { pace: Duration::from_millis(args.pace_ms) }),
         plugins: sandboxes::counting(args.counter),
         extra_tools: tools::all(args.counter),
@@ -149,6 +147,7 @@ fn config(args: &Args) -> Config {
     let mut config = Config::default();
     config.owner.time_zone = Some("UTC".to_owned());
     config.channels.http.webhook_url = Some(args.webhook.clone());
+    config.channels.http.webhook_secret = Some(WEBHOOK_SECRET.into());
     config.queue.max_attempts = args.max_attempts;
     config.queue.lease_seconds = args.lease_ms as f64 / 1000.0;
     config.queue.grace_seconds = 0.2;

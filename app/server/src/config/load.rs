@@ -1,6 +1,10 @@
 //! Reading the configuration, and saying what is wrong with it.
 
-use super::{Config, KEYS, SecretError};
+use super::{
+    Config, Database, KEYS, SecretError, Turns,
+    secret::{self, Read, SecretRef},
+};
+use famulus_telemetry::Redactor;
 use figment::{
     Figment, Profile, Provider,
     providers::{Env, Format, Toml},
@@ -27,11 +31,21 @@ pub enum ConfigError {
     Secret(#[from] SecretError),
 }
 
+/// What the file and the environment say: every key exists, and every value is of its kind. Secrets
+/// are still references, so that who needs none can do without them.
+#[derive(Debug)]
+pub struct Loaded {
+    tree: Dict,
+    pub data_dir: Option<PathBuf>,
+    pub turns: Turns,
+    pub telemetry: famulus_telemetry::Config,
+}
+
 /// Reads the file (when there is one) and the environment over it.
 ///
 /// # Errors
 /// The file cannot be read, a key does not exist, or a value is not of its kind.
-pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
+pub fn load(file: Option<&Path>) -> Result<Loaded, ConfigError> {
     let mut figment = Figment::new();
     if let Some(path) = file {
         let text = std::fs::read_to_string(path)
@@ -41,17 +55,51 @@ pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
     let env = Env::prefixed(PREFIX)
         .filter(|name| name == "data_dir" || name.as_str().contains("__"))
         .split("__");
-    read(&figment.merge(env), file)
+    let mut tree = merge(&figment.merge(env), file)?;
+    take_database_url(&mut tree);
+    Loaded::from_tree(tree)
 }
 
-fn read(figment: &Figment, file: Option<&Path>) -> Result<Config, ConfigError> {
-    let values = figment
+impl Loaded {
+    fn from_tree(tree: Dict) -> Result<Self, ConfigError> {
+        let Config { data_dir, turns, telemetry, .. } =
+            extract(tree.clone(), &mut |_, _| Ok(None))?;
+        Ok(Self { tree, data_dir, turns, telemetry })
+    }
+
+    /// Everything, each secret in its place and known to the redactor.
+    ///
+    /// # Errors
+    /// A secret cannot be read.
+    pub fn with_secrets(&self, redactor: &Redactor) -> Result<Config, ConfigError> {
+        extract(self.tree.clone(), &mut |key, reference| {
+            let text = reference.read(key)?;
+            secret::hide(redactor, &text);
+            Ok(Some(text))
+        })
+    }
+
+    /// The section `database`, for those to whom the other secrets are not given.
+    ///
+    /// # Errors
+    /// The secret cannot be read.
+    pub fn database(&self, redactor: &Redactor) -> Result<Database, ConfigError> {
+        let mut tree = self.tree.clone();
+        tree.retain(|section, _| section == "database");
+        let alone = Self { tree, ..Self::from_tree(Dict::new())? };
+        Ok(alone.with_secrets(redactor)?.database)
+    }
+}
+
+/// The merged tree, once every key of it is known.
+fn merge(figment: &Figment, file: Option<&Path>) -> Result<Dict, ConfigError> {
+    let tree = figment
         .data()
         .map_err(|error| wrong(&error))?
         .remove(&Profile::Default)
         .unwrap_or_default();
     let mut paths = Vec::new();
-    leaves("", &values, &mut paths);
+    leaves("", &tree, &mut paths);
     for path in paths {
         if !KEYS.iter().any(|key| key.covers(&path)) {
             let origin = figment
@@ -62,7 +110,27 @@ fn read(figment: &Figment, file: Option<&Path>) -> Result<Config, ConfigError> {
             return Err(ConfigError::UnknownKey { nearest: nearest(&path), origin, key: path });
         }
     }
-    figment.extract().map_err(|error| wrong(&error))
+    Ok(tree)
+}
+
+/// Names `DATABASE_URL` where it is set and the configuration names no database.
+fn take_database_url(tree: &mut Dict) {
+    const NAME: &str = "DATABASE_URL";
+    let is_set = SecretRef::Env(NAME.to_owned()).read("database.url").is_ok();
+    let section = tree.entry("database".to_owned()).or_insert_with(|| Value::from(Dict::new()));
+    if let Value::Dict(_, section) = section
+        && !section.contains_key("url")
+        && is_set
+    {
+        let reference = Dict::from([("env".to_owned(), Value::from(NAME))]);
+        section.insert("url".to_owned(), Value::from(reference));
+    }
+}
+
+/// The components' structs, after `read` has said what each secret is.
+fn extract(mut tree: Dict, read: &mut Read<'_>) -> Result<Config, ConfigError> {
+    secret::replace("", &mut tree, read)?;
+    Value::from(tree).deserialize().map_err(|error| wrong(&error))
 }
 
 fn describe(file: Option<&Path>) -> String {
@@ -77,9 +145,14 @@ fn wrong(error: &figment::Error) -> ConfigError {
     }
 }
 
+/// The path of a key within a section.
+pub(super) fn join(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
 fn leaves(prefix: &str, values: &Dict, paths: &mut Vec<String>) {
     for (name, value) in values {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        let path = join(prefix, name);
         match value {
             Value::Dict(_, inner) if !inner.is_empty() => leaves(&path, inner, paths),
             Value::String(..)
@@ -105,15 +178,20 @@ fn nearest(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use secrecy::{ExposeSecret as _, SecretString};
+
+    fn figment(text: &str) -> Figment {
+        Figment::new().merge(Toml::string(text))
+    }
 
     fn toml(text: &str) -> Result<Config, ConfigError> {
-        read(&Figment::new().merge(Toml::string(text)), None)
+        extract(merge(&figment(text), None)?, &mut |_, _| Ok(None))
     }
 
     #[test]
     fn an_empty_configuration_is_a_good_one() {
         let config = toml("").unwrap();
-        assert_eq!(config.turns, super::super::Turns::default());
+        assert_eq!(config.turns, Turns::default());
         assert!(config.model.base_url.is_none());
         let famulus_api::Config { listen, internal_listen, callback_listen, canary_listen, .. } =
             config.api;
@@ -148,17 +226,64 @@ mod tests {
     }
 
     #[test]
+    fn every_secret_is_read_and_told_to_the_redactor() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "open-sesame\n").unwrap();
+        let reference = format!("{{ file = '{}' }}", file.path().display());
+        let text = format!(
+            "model.api_key = {reference}\nmodel.headers.X-Title = {reference}\n\
+             database.url = {reference}\nchannels.http.webhook_secret = {reference}\n"
+        );
+        let loaded = Loaded::from_tree(merge(&figment(&text), None).unwrap()).unwrap();
+        let redactor = Redactor::default();
+        let read = |secret: Option<SecretString>| secret.unwrap().expose_secret().to_owned();
+
+        assert_eq!(read(loaded.database(&redactor).unwrap().url), "open-sesame");
+        assert_eq!(redactor.redact("an open-sesame"), "an [redacted]");
+        let Config { model, database, channels, .. } =
+            loaded.with_secrets(&Redactor::default()).unwrap();
+        assert_eq!(read(model.api_key), "open-sesame");
+        assert_eq!(read(model.headers.get("X-Title").cloned()), "open-sesame");
+        assert_eq!(read(database.url), "open-sesame");
+        assert_eq!(read(channels.http.webhook_secret), "open-sesame");
+
+        // A file that is gone stops only those who need what stood in it.
+        file.close().unwrap();
+        let error = loaded.with_secrets(&redactor).unwrap_err().to_string();
+        assert!(error.contains("cannot be read; check the path"), "{error}");
+        assert!(Loaded::from_tree(merge(&figment(&text), None).unwrap()).is_ok());
+    }
+
+    /// [`KEYS`] and the components' structs agree: where one has a secret, so has the other.
+    #[test]
+    fn a_reference_in_the_file_is_a_secret_in_the_struct() {
+        let text = format!("{}\n[model.headers]\nX-Title.env = \"TITLE\"\n", uncommented());
+        let mut secrets = 0;
+        let config = extract(merge(&figment(&text), None).unwrap(), &mut |_, _| {
+            secrets += 1;
+            Ok(Some("sesame".to_owned()))
+        });
+        let shown = format!("{:?}", config.unwrap());
+        assert!(!shown.contains("sesame"), "{shown}");
+        assert_eq!(shown.matches("[REDACTED]").count(), secrets, "{shown}");
+        let references =
+            KEYS.iter().filter(|key| key.path.rsplit('.').next() == Some("env")).count();
+        assert_eq!(secrets, references);
+    }
+
+    const EXAMPLE: &str = include_str!("../../../../config/config.example.toml");
+
+    fn uncommented() -> String {
+        let lines = EXAMPLE.lines().map(|line| line.strip_prefix("#= ").unwrap_or(line));
+        lines.fold(String::new(), |all, line| all + line + "\n")
+    }
+
+    #[test]
     fn the_example_names_every_key_and_is_read_whole() {
-        let example = include_str!("../../../../config/config.example.toml");
-        let uncommented: String = example
-            .lines()
-            .map(|line| line.strip_prefix("#= ").unwrap_or(line))
-            .fold(String::new(), |all, line| all + line + "\n");
-        let figment = Figment::new().merge(Toml::string(&uncommented));
-        read(&figment, None).unwrap();
+        let tree = merge(&figment(&uncommented()), None).unwrap();
         let mut paths = Vec::new();
-        let values = figment.data().unwrap().remove(&Profile::Default).unwrap();
-        leaves("", &values, &mut paths);
+        leaves("", &tree, &mut paths);
+        extract(tree, &mut |_, _| Ok(None)).unwrap();
         for key in KEYS
             .iter()
             .filter(|key| key.path.rsplit('.').next() != Some("file") || key.path.contains('*'))
@@ -181,7 +306,7 @@ mod tests {
             // A reference stands on the line of the secret that it names.
             let path = path.trim_end_matches(".env").trim_end_matches(".file");
             let name = path.rsplit('.').next().unwrap();
-            let line = example
+            let line = EXAMPLE
                 .lines()
                 .find(|line| line.trim_start_matches("#= ").starts_with(name))
                 .unwrap_or_else(|| panic!("no line for {path}"));

@@ -1,19 +1,27 @@
 //! The configuration: one TOML file, environment over it, and an error for every key that does not
 //! exist.
+//!
+//! ```text
+//! file, environment ─► one tree ─► keys exist ─► secrets in place ─► a struct for each component
+//!                                                      └─► the redactor
+//! ```
+//!
+//! A component has one struct, in its own crate, and one line in [`Config`]. It never sees a
+//! reference: where [`KEYS`] has one, its struct has a `SecretString`.
 
 mod keys;
 mod load;
 mod secret;
 
 pub use keys::{KEYS, Key, Takes};
-pub use load::{ConfigError, load};
-pub use secret::{SecretError, SecretRef};
+pub use load::{ConfigError, Loaded, load};
+pub use secret::SecretError;
+pub(crate) use secret::hide;
 
 use famulus_agent::{Budget, Limits, Patience};
-use famulus_models::config::{DemoConfig, SystemPrompt, ToolDialect};
 use secrecy::SecretString;
 use serde::Deserialize;
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 use url::Url;
 
 /// Everything that can be configured. [`KEYS`] describes each key.
@@ -22,7 +30,7 @@ use url::Url;
 pub struct Config {
     pub data_dir: Option<PathBuf>,
     pub owner: Owner,
-    pub model: Model,
+    pub model: famulus_models::Config,
     pub turns: Turns,
     pub queue: Queue,
     pub database: Database,
@@ -43,80 +51,6 @@ pub struct Owner {
 impl Default for Owner {
     fn default() -> Self {
         Self { name: "Owner".into(), time_zone: None }
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Model {
-    pub base_url: Option<Url>,
-    pub name: Option<String>,
-    pub api_key: Option<SecretRef>,
-    pub headers: BTreeMap<String, SecretRef>,
-    pub tool_dialect: ToolDialect,
-    pub system_prompt: SystemPrompt,
-    pub images: bool,
-    pub audio: bool,
-    pub demo: DemoConfig,
-}
-
-impl Default for Model {
-    fn default() -> Self {
-        let famulus_models::Config { tool_dialect, system_prompt, images, audio, demo, .. } =
-            famulus_models::Config::default();
-        Self {
-            base_url: None,
-            name: None,
-            api_key: None,
-            headers: BTreeMap::new(),
-            tool_dialect,
-            system_prompt,
-            images,
-            audio,
-            demo,
-        }
-    }
-}
-
-impl Model {
-    /// The provider's configuration with its secrets in place; every secret is told to `found`.
-    pub fn resolve(
-        self,
-        mut found: impl FnMut(&SecretString),
-    ) -> Result<famulus_models::Config, SecretError> {
-        let Self {
-            base_url,
-            name,
-            api_key,
-            headers,
-            tool_dialect,
-            system_prompt,
-            images,
-            audio,
-            demo,
-        } = self;
-        let mut read = |key: &str, secret: SecretRef| {
-            let value = secret.read(key)?;
-            found(&value);
-            Ok(value)
-        };
-        Ok(famulus_models::Config {
-            base_url,
-            name,
-            api_key: api_key.map(|secret| read("model.api_key", secret)).transpose()?,
-            headers: headers
-                .into_iter()
-                .map(|(header, secret)| {
-                    let value = read(&format!("model.headers.{header}"), secret)?;
-                    Ok((header, value))
-                })
-                .collect::<Result<_, SecretError>>()?,
-            tool_dialect,
-            system_prompt,
-            images,
-            audio,
-            demo,
-        })
     }
 }
 
@@ -181,7 +115,7 @@ impl Default for Queue {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    pub url: Option<SecretRef>,
+    pub url: Option<SecretString>,
     pub bin_dir: Option<PathBuf>,
     pub shared_buffers_mb: u32,
     pub durable_sessions: u32,
@@ -212,12 +146,5 @@ pub struct Cluster {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Channels {
-    pub http: HttpChannel,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpChannel {
-    pub webhook_url: Option<Url>,
-    pub webhook_secret: Option<SecretRef>,
+    pub http: famulus_channels::http::outbound::Config,
 }

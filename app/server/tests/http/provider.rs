@@ -3,7 +3,7 @@
 use crate::world::{self, Setup, client};
 use famulus_core::event::{Event, Status};
 use famulus_models::scripted::{Day, Script, Scripted, Step};
-use famulus_server::config::{Config, Model, SecretRef};
+use famulus_server::config::Config;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,28 +16,25 @@ const LONG: &str = "What can you do?";
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// An assistant whose model is this server, with little patience.
-fn over(server: &Scripted, key: &str) -> (tempfile::NamedTempFile, Setup) {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), key).unwrap();
-    let model = Model {
+fn over(server: &Scripted, key: &str) -> Setup {
+    let model = famulus_models::Config {
         base_url: Some(server.base_url()),
         name: Some("demo-over-the-wire".into()),
-        api_key: Some(SecretRef::File(file.path().to_owned())),
-        ..Model::default()
+        api_key: Some(key.into()),
+        ..famulus_models::Config::default()
     };
-    let setup = Setup::configured(model.clone()).set(|config: &mut Config| {
+    Setup::configured(model.clone()).set(|config: &mut Config| {
         config.model = model;
         config.turns.silence_seconds = SILENCE.as_secs();
         config.turns.first_silence_seconds = SILENCE.as_secs();
         config.turns.model_retries = 1;
-    });
-    (file, setup)
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_conversation_goes_over_the_wire() {
     let server = Scripted::listen(0, Some(KEY)).await.unwrap();
-    let (_key, setup) = over(&server, KEY);
+    let setup = over(&server, KEY);
     world::run(setup, async |world| {
         let owner = &world.owner;
         owner.say("Remember that my cat is called Miso").await;
@@ -77,7 +74,7 @@ async fn the_same_conversation_goes_over_the_wire() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_breaks_off_goes_on_where_it_ended() {
     let server = Scripted::start().await.unwrap();
-    let (_key, setup) = over(&server, "unused");
+    let setup = over(&server, "unused");
     world::run(setup, async |world| {
         let owner = &world.owner;
         let whole = owner.say(LONG).await;
@@ -129,7 +126,7 @@ fn silent_after(whole: &str, words: usize) -> Day {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_asks_for_time_gets_it() {
     let server = Scripted::start().await.unwrap();
-    let (_key, setup) = over(&server, "unused");
+    let setup = over(&server, "unused");
     world::run(setup, async |world| {
         let owner = &world.owner;
         owner.say(LONG).await;
@@ -154,7 +151,7 @@ async fn a_provider_that_asks_for_time_gets_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_fails_for_good_is_told_plainly() {
     let server = Scripted::listen(0, Some(KEY)).await.unwrap();
-    let (_key, setup) = over(&server, KEY);
+    let setup = over(&server, KEY);
     world::run(setup, async |world| {
         let owner = &world.owner;
         for _ in 0..2 {
@@ -182,7 +179,7 @@ async fn a_provider_that_fails_for_good_is_told_plainly() {
     })
     .await;
 
-    let (_wrong, setup) = over(&server, "sk-another");
+    let setup = over(&server, "sk-another");
     world::run(setup, async |world| {
         let before = server.received().len();
         let reply = world.owner.chat(LONG).await;
@@ -198,7 +195,7 @@ async fn a_provider_that_fails_for_good_is_told_plainly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_fit_goes_back_with_its_place() {
     let server = Scripted::start().await.unwrap();
-    let (_key, setup) = over(&server, "unused");
+    let setup = over(&server, "unused");
     world::run(setup, async |world| {
         let owner = &world.owner;
         let calls = [
@@ -230,7 +227,7 @@ async fn a_call_that_does_not_fit_goes_back_with_its_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_of_nothing_is_asked_for_again_once() {
     let server = Scripted::start().await.unwrap();
-    let (_key, setup) = over(&server, "unused");
+    let setup = over(&server, "unused");
     world::run(setup, async |world| {
         let owner = &world.owner;
         let mut watcher = owner.watch("main").await;

@@ -66,10 +66,9 @@ impl Setup {
     }
 
     /// With whatever model the section `model` of the configuration describes.
-    pub(crate) fn configured(model: famulus_server::config::Model) -> Self {
+    pub(crate) fn configured(model: famulus_models::Config) -> Self {
         install_tls();
-        let resolved = model.resolve(|_| {}).unwrap();
-        Self::new(Models::from_config(resolved).unwrap())
+        Self::new(Models::from_config(model).unwrap())
     }
 
     pub(crate) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
@@ -151,7 +150,6 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
             ..Connect::new(database.url.clone())
         },
         config,
-        webhook_secret: None,
         model,
         plugins,
         extra_tools: tools,
