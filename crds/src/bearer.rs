@@ -3,8 +3,6 @@
 //! App and operator mount the installation's root key. The operator puts what follows from it into
 //! the Secret that the runner mounts; the app finds the same by the same function.
 
-use std::fmt::Write;
-
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -17,12 +15,7 @@ pub fn runner(root_key: &[u8], uid: &str, rendered: i64) -> String {
     // A key of any length is one.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(root_key) else { return String::new() };
     mac.update(format!("famulus runner v1\n{uid}\n{rendered}").as_bytes());
-    let mut text = String::with_capacity(64);
-    for byte in mac.finalize().into_bytes() {
-        // Writing into a text cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex::encode(mac.finalize().into_bytes())
 }
 
 #[cfg(test)]

@@ -29,11 +29,8 @@ impl BuildKey {
         let said = serde_json::json!([what, source, refresh, revision]).to_string();
         let digest = Sha256::digest(said.as_bytes());
         let mut letters = [0; LETTERS];
-        for (place, letter) in letters.iter_mut().enumerate() {
-            let byte = digest[place / 2];
-            let half = if place % 2 == 0 { byte >> 4 } else { byte & 0xf };
-            *letter = b"0123456789abcdef"[usize::from(half)];
-        }
+        #[expect(clippy::expect_used, reason = "a byte has two digits")]
+        hex::encode_to_slice(&digest[..LETTERS / 2], &mut letters).expect("they fill the letters");
         Self(letters)
     }
 

@@ -19,7 +19,6 @@ use famulus_core::{
 use futures::{StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, error::DatabaseError};
-use std::fmt::Write as _;
 
 #[async_trait]
 impl Blobs for Store {
@@ -76,7 +75,7 @@ impl Store {
         tx.commit().await.map_err(Error::on("find a file"))?;
         Ok(row.map(|row| BlobRef {
             id,
-            sha256: hex(&row.sha256),
+            sha256: hex::encode(&row.sha256),
             mime: row.mime,
             size: row.size as u64,
         }))
@@ -213,7 +212,7 @@ impl<'a> Upload<'a> {
             self.id
         };
         tx.commit().await.map_err(Error::on("store a file"))?;
-        Ok(BlobRef { id, sha256: hex(sha256), mime: self.mime.clone(), size: self.size })
+        Ok(BlobRef { id, sha256: hex::encode(sha256), mime: self.mime.clone(), size: self.size })
     }
 
     /// The file with this content, if there is one. Its age begins anew, so that retention leaves
@@ -279,13 +278,4 @@ impl<'a> Upload<'a> {
 
 fn store(error: Error) -> BlobError {
     BlobError::Store(Box::new(error))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _infallible = write!(text, "{byte:02x}");
-    }
-    text
 }

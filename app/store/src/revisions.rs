@@ -5,7 +5,6 @@
 //! when it has some already. What dies with its process goes by retention.
 
 use crate::{
-    blobs::hex,
     codec::{decode, encode},
     db::{Scope, Store},
     error::Error,
@@ -199,7 +198,7 @@ impl<'a> Upload<'a> {
         if !self.piece.is_empty() {
             self.flush().await?;
         }
-        let found = format!("sha256:{}", hex(&std::mem::take(&mut self.hash).finalize()));
+        let found = format!("sha256:{}", hex::encode(std::mem::take(&mut self.hash).finalize()));
         if found != digest {
             return Err(BundleError::Differs { announced: digest.to_owned(), found });
         }

@@ -148,10 +148,7 @@ impl Encoding {
     fn apply(self, bytes: Vec<u8>) -> Vec<u8> {
         match self {
             Self::Raw => bytes,
-            Self::Hex => {
-                let digit = |four: u8| b"0123456789abcdef"[usize::from(four)];
-                bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-            }
+            Self::Hex => hex::encode(bytes).into_bytes(),
             Self::Base64url => URL_SAFE_NO_PAD.encode(bytes).into_bytes(),
         }
     }

@@ -16,10 +16,7 @@ use jiff::SignedDuration;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use std::{
-    fmt::Write as _,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::net::{IpAddr, Ipv4Addr};
 use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
 const TOKEN: &str = "the-token-of-this-call";
@@ -217,10 +214,7 @@ async fn wrong_bearers_are_slowed_down() {
 async fn a_bundle_comes_in_described_and_goes_out_as_it_came() {
     with_server(config(), async |world| {
         let bundle: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
-        let mut hex = String::new();
-        for byte in Sha256::digest(&bundle) {
-            write!(hex, "{byte:02x}").unwrap();
-        }
+        let hex = hex::encode(Sha256::digest(&bundle));
         let path = |what: &str| format!("/internal/v1/revisions/{hex}/{what}");
         let put = |what: &str, plugin: &str| at_door(world, Method::PUT, &path(what), plugin);
         let description =

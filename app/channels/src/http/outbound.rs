@@ -12,7 +12,7 @@ use reqwest::{Response, StatusCode, header::RETRY_AFTER, redirect};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 use url::Url;
 
 /// A webhook that cannot be connected to within this time is not there.
@@ -141,16 +141,12 @@ impl Webhook {
 
 /// Hex of the HMAC-SHA-256 of the body, as the header carries it.
 fn sign(secret: &str, body: &[u8]) -> String {
-    let mut text = String::from("sha256=");
     // A key of any length makes an HMAC.
-    if let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) {
+    let digest = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map(|mut mac| {
         mac.update(body);
-        for byte in mac.finalize().into_bytes() {
-            // Writing to a String cannot fail.
-            let _infallible = write!(text, "{byte:02x}");
-        }
-    }
-    text
+        hex::encode(mac.finalize().into_bytes())
+    });
+    format!("sha256={}", digest.unwrap_or_default())
 }
 
 fn judge(response: &Response) -> Result<(), SendError> {

@@ -50,8 +50,7 @@ impl Blobs for Files {
                 return Err(BlobError::TooLarge { limit });
             }
         }
-        let hex = |text: String, byte: &u8| text + &format!("{byte:02x}");
-        let sha256 = Sha256::digest(&all).iter().fold(String::new(), hex);
+        let sha256 = hex::encode(Sha256::digest(&all));
         let size = all.len() as u64;
         let blob = BlobRef { id: BlobId::new(), sha256, mime: mime.to_owned(), size };
         self.0.lock().unwrap().insert(blob.id, (person, blob.clone(), all.into()));

@@ -10,7 +10,7 @@ use famulus_store::{Keep, Store};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use sha2::{Digest, Sha256};
-use std::{fmt::Write as _, io, sync::Arc};
+use std::{io, sync::Arc};
 use tokio::sync::Notify;
 
 fn content(size: usize) -> Vec<u8> {
@@ -44,11 +44,7 @@ async fn files_come_out_as_they_went_in() {
                 let bytes = content(size);
                 let stored = put(&world.store, ada, &bytes, chunk, 1 << 20).await.unwrap();
                 assert_eq!(stored.size, size as u64);
-                let mut hex = String::new();
-                for byte in Sha256::digest(&bytes) {
-                    write!(hex, "{byte:02x}").unwrap();
-                }
-                assert_eq!(stored.sha256, hex);
+                assert_eq!(stored.sha256, hex::encode(Sha256::digest(&bytes)));
                 let (found, pieces) = world.store.get(ada, stored.id).await.unwrap();
                 assert_eq!(found, stored);
                 let pieces: Vec<Bytes> = pieces.try_collect().await.unwrap();

@@ -15,7 +15,7 @@ use famulus_store::{BundleError, LateState, MAIN_AGENT, Store};
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 fn describing(plugin: &str) -> Description {
     Description {
@@ -29,11 +29,7 @@ fn describing(plugin: &str) -> Description {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let mut text = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
-        write!(text, "{byte:02x}").unwrap();
-    }
-    text
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
 /// Comes in pieces that fit nothing.

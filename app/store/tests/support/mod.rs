@@ -15,7 +15,6 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{
-    fmt::Write as _,
     panic::{AssertUnwindSafe, resume_unwind},
     str::FromStr,
     sync::atomic::{AtomicU32, Ordering},
@@ -171,11 +170,7 @@ fn digest_of_migrations() -> String {
     for migration in sqlx::migrate!("./migrations").iter() {
         hash.update(&migration.checksum);
     }
-    let mut text = String::new();
-    for byte in &hash.finalize()[..6] {
-        write!(text, "{byte:02x}").unwrap();
-    }
-    text
+    hex::encode(&hash.finalize()[..6])
 }
 
 fn unique(prefix: &str) -> String {

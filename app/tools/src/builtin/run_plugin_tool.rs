@@ -27,7 +27,6 @@ use rand::Rng as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -236,11 +235,7 @@ impl RunPluginTool {
     ) -> Result<String, ToolError> {
         let mut bytes = [0; 32];
         rand::rng().fill_bytes(&mut bytes);
-        let mut token = String::with_capacity(64);
-        for byte in bytes {
-            // Writing to a String cannot fail.
-            let _infallible = write!(token, "{byte:02x}");
-        }
+        let token = hex::encode(bytes);
         let now = self.clock.now();
         let call = LateCall {
             id: id.to_owned(),

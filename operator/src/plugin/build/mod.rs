@@ -13,7 +13,6 @@ mod runner;
 mod state;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use famulus_crds::bearer;
 use famulus_crds::labels::{MANAGED_BY, OPERATOR, PLUGIN, RELEASE};
@@ -105,11 +104,5 @@ impl From<'_> {
 
 /// The first letters of a digest, for annotations.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let mut text = String::with_capacity(20);
-    for byte in digest.iter().take(10) {
-        // Writing into a text cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex::encode(&Sha256::digest(bytes)[..10])
 }

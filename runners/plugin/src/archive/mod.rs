@@ -8,7 +8,6 @@ mod pack;
 mod path;
 mod unpack;
 
-use std::fmt::Write;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -61,19 +60,10 @@ pub(crate) fn hex(mut from: impl Read) -> io::Result<String> {
     let mut piece = vec![0; 64 * 1024];
     loop {
         match from.read(&mut piece) {
-            Ok(0) => return Ok(digits(&hasher.finalize())),
+            Ok(0) => return Ok(hex::encode(hasher.finalize())),
             Ok(read) => hasher.update(&piece[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-}
-
-fn digits(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ok = write!(text, "{byte:02x}");
-    }
-    text
 }

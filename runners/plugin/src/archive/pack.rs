@@ -9,7 +9,7 @@ use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
-use super::{ArchiveError, Names, digits, link_stays};
+use super::{ArchiveError, Names, link_stays};
 
 /// Writes the bundle of a folder, and gives its digest. Folders without files are not in it, and
 /// neither is what belongs to git.
@@ -32,7 +32,7 @@ pub(crate) fn pack(folder: &Path, to: &Path) -> Result<String, ArchiveError> {
     if counting.bytes > BUNDLE_BYTES {
         return Err(ArchiveError::Bytes);
     }
-    Ok(format!("sha256:{}", digits(&counting.hasher.finalize())))
+    Ok(format!("sha256:{}", hex::encode(counting.hasher.finalize())))
 }
 
 fn walk(folder: &Path, below: &str, paths: &mut Vec<String>) -> Result<(), ArchiveError> {

@@ -148,9 +148,7 @@ impl Repository {
             raw.push(b' ');
             raw.extend_from_slice(name);
             raw.push(0);
-            for at in (0..object.len()).step_by(2) {
-                raw.push(u8::from_str_radix(&object[at..at + 2], 16).unwrap());
-            }
+            raw.extend(hex::decode(object).unwrap());
         }
         self.git_with(&["hash-object", "-t", "tree", "-w", "--literally", "--stdin"], &raw)
     }

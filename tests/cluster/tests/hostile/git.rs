@@ -45,8 +45,7 @@ impl Bare {
             raw.push(b' ');
             raw.extend_from_slice(name);
             raw.push(0);
-            let digits = object.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap());
-            raw.extend(digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()));
+            raw.extend(hex::decode(object).unwrap());
         }
         self.git(&["hash-object", "-t", "tree", "-w", "--literally", "--stdin"], &raw)
     }

@@ -33,11 +33,8 @@ fn spellings(value: &str) -> Vec<String> {
             all.push(engine.encode(&bytes)[first..last].to_owned());
         }
     }
-    let (mut lower, mut upper) = (String::new(), String::new());
     let mut address = [String::new(), String::new()];
     for byte in value.bytes() {
-        let _infallible = write!(lower, "{byte:02x}");
-        let _infallible = write!(upper, "{byte:02X}");
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             for text in &mut address {
                 text.push(char::from(byte));
@@ -47,7 +44,7 @@ fn spellings(value: &str) -> Vec<String> {
             let _infallible = write!(address[1], "%{byte:02x}");
         }
     }
-    all.extend([lower, upper]);
+    all.extend([hex::encode(value), hex::encode_upper(value)]);
     all.extend(address);
     all.sort();
     all.dedup();
@@ -58,16 +55,12 @@ fn spellings(value: &str) -> Vec<String> {
 fn a_canary_is_found_in_every_spelling() {
     let value = "a canary/of+some=length";
     let canary = Canary { name: "it", value: value.to_owned(), places: Vec::new() };
-    let hex: String = value.bytes().fold(String::new(), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    });
     for text in [
         format!("is {value}!"),
         STANDARD.encode(format!("x{value}, and more")),
         STANDARD.encode(format!("xy{value}.")),
         URL_SAFE.encode(value),
-        format!("\\\\x{hex}00"),
+        format!("\\\\x{}00", hex::encode(value)),
         "https://host/?key=a%20canary%2Fof%2Bsome%3Dlength".to_owned(),
     ] {
         assert!(!canary.in_text(&text).is_empty(), "{text}");
