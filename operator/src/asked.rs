@@ -4,8 +4,9 @@
 //! the controller waits for.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Clones share it.
@@ -23,23 +24,19 @@ struct Shared {
 
 impl Asked {
     pub fn ask(&self, name: String) {
-        self.names().insert(name);
+        self.shared.names.lock().insert(name);
         self.shared.more.notify_one();
     }
 
     /// The next one, when there is one. Only one task may wait.
     pub async fn next(&self) -> String {
         loop {
-            if let Some(name) = self.names().pop_first() {
+            if let Some(name) = self.shared.names.lock().pop_first() {
                 return name;
             }
             // An ask in between left a permit.
             self.shared.more.notified().await;
         }
-    }
-
-    fn names(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

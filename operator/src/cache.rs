@@ -5,10 +5,11 @@
 //! object that nobody looks at just now takes a tenth of what it takes in use.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
+use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -45,29 +46,29 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.unpack(&self.read(), name)
+        self.unpack(&self.kept.read(), name)
     }
 
     /// The objects with this key, in the order of their names.
     pub fn indexed(&self, key: &str) -> Vec<Arc<K>> {
-        let kept = self.read();
+        let kept = self.kept.read();
         let names = kept.indexed.get(key).into_iter().flatten();
         names.filter_map(|name| self.unpack(&kept, name)).collect()
     }
 
     /// The names of the objects with this key.
     pub fn names(&self, key: &str) -> BTreeSet<String> {
-        self.read().indexed.get(key).cloned().unwrap_or_default()
+        self.kept.read().indexed.get(key).cloned().unwrap_or_default()
     }
 
     /// All objects, one after another: those that go meanwhile are left out.
     pub fn all(&self) -> impl Iterator<Item = Arc<K>> {
-        let names: Vec<String> = self.read().objects.keys().cloned().collect();
+        let names: Vec<String> = self.kept.read().objects.keys().cloned().collect();
         names.into_iter().filter_map(|name| self.get(&name))
     }
 
     pub fn len(&self) -> usize {
-        self.read().objects.len()
+        self.kept.read().objects.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -88,14 +89,14 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
     /// Takes in what a watch said.
     pub fn apply(&self, event: Event<K>) {
         match event {
-            Event::Init => self.write().listed.clear(),
+            Event::Init => self.kept.write().listed.clear(),
             Event::InitApply(object) => self.put(object, true),
             Event::InitDone => {
-                self.write().keep_listed();
+                self.kept.write().keep_listed();
                 self.ready.send_replace(true);
             }
             Event::Apply(object) => self.put(object, false),
-            Event::Delete(object) => self.write().remove(&object.name_any()),
+            Event::Delete(object) => self.kept.write().remove(&object.name_any()),
         }
     }
 
@@ -108,7 +109,7 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
             // What was read from JSON can be written as JSON.
             Err(error) => return tracing::error!(object.name = name, %error, "cannot be kept"),
         };
-        let mut kept = self.write();
+        let mut kept = self.kept.write();
         if is_listed {
             kept.listed.insert(name.clone());
         }
@@ -124,14 +125,6 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
                 None
             }
         }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Kept> {
-        self.kept.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Kept> {
-        self.kept.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

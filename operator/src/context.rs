@@ -2,7 +2,6 @@
 //! the process remembers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use famulus_crds::labels::PLUGIN;
 use famulus_crds::plugin::Plugin;
@@ -11,6 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::clock;
@@ -123,14 +123,14 @@ impl Context {
 
     /// One more failure of this Plugin in a row: how many there were before.
     pub fn failed(&self, plugin: &str) -> u32 {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         let count = failures.entry(plugin.to_owned()).or_default();
         *count = count.saturating_add(1);
         *count - 1
     }
 
     pub fn succeeded(&self, plugin: &str) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin);
+        self.failures.lock().remove(plugin);
     }
 
     /// Whatever was remembered of a Plugin that is gone.
@@ -140,12 +140,12 @@ impl Context {
     }
 
     pub fn without_namespace(&self) -> BTreeSet<Shape> {
-        self.without_namespace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.without_namespace.lock().clone()
     }
 
     /// Pods of this shape do not start in a user namespace.
     pub fn note_without_namespace(&self, shape: &Shape) {
-        let mut shapes = self.without_namespace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.without_namespace.lock();
         shapes.insert(shape.clone());
     }
 }

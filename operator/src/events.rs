@@ -4,11 +4,10 @@
 //! the event that is there. With many Plugins that is more memory than all else, so it is begun anew
 //! after some: the next repetition is then an event of its own, once.
 
-use std::sync::{Mutex, PoisonError};
-
 use famulus_crds::plugin::Plugin;
 use kube::runtime::events::{Event, Recorder, Reporter};
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 
 /// Events that one recorder writes.
 const OF_ONE: u32 = 128;
@@ -31,7 +30,7 @@ impl Events {
     }
 
     fn next(&self) -> Recorder {
-        let mut kept = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.recorder.lock();
         if kept.1 == OF_ONE {
             *kept = (recorder(&self.client), 0);
         }

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 pub struct Users {
@@ -22,14 +22,14 @@ impl Users {
 
     /// Notes who has an id already. Called for all before the first one is given away.
     pub fn note(&self, user: i64, plugin: &str) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         taken.entry(user).or_insert_with(|| plugin.to_owned());
     }
 
     /// The id of a Plugin: that which was noted, or the next free one behind what its UID says.
     /// None, when all are taken.
     pub fn of(&self, plugin: &str, noted: Option<i64>) -> Option<i64> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         let is_free = |user: &i64, taken: &BTreeMap<i64, String>| {
             taken.get(user).is_none_or(|owner| owner == plugin)
         };
@@ -45,7 +45,7 @@ impl Users {
 
     /// The Plugin is gone: its id may be another's.
     pub fn free(&self, plugin: &str) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         taken.retain(|_, owner| owner != plugin);
     }
 }

@@ -4,11 +4,8 @@
 //! a second while anything runs.
 
 use famulus_core::{ids::TurnId, turn::TurnLog};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -36,14 +33,7 @@ pub struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.inner.lock().remove(&self.turn);
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TurnId, CancellationToken>> {
-        // A panic while holding it leaves the map whole: every use is one insert or remove.
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.turns.lock().remove(&self.turn);
     }
 }
 
@@ -51,13 +41,13 @@ impl LiveTurns {
     /// Registers a turn; its token ends when somebody stops it.
     pub fn enter(&self, turn: TurnId) -> Entry {
         let stop = CancellationToken::new();
-        self.inner.lock().insert(turn, stop.clone());
+        self.inner.turns.lock().insert(turn, stop.clone());
         self.inner.added.notify_one();
         Entry { inner: Arc::clone(&self.inner), turn, stop }
     }
 
     pub fn len(&self) -> usize {
-        self.inner.lock().len()
+        self.inner.turns.lock().len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -85,10 +75,10 @@ impl LiveTurns {
             }
             hint.mark_unchanged();
             // Those that began during the wait too: the hint may have been for one of them.
-            let turns: Vec<TurnId> = self.inner.lock().keys().copied().collect();
+            let turns: Vec<TurnId> = self.inner.turns.lock().keys().copied().collect();
             match log.cancelled(&turns).await {
                 Ok(cancelled) => {
-                    let live = self.inner.lock();
+                    let live = self.inner.turns.lock();
                     for turn in cancelled {
                         if let Some(stop) = live.get(&turn) {
                             stop.cancel();

@@ -13,12 +13,9 @@ use base64::{
 };
 use famulus_core::{ids::TokenId, person::Caller};
 use famulus_store::Store;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How long a caller is known without asking again.
@@ -105,7 +102,7 @@ pub(crate) struct Known {
 impl Known {
     /// The caller, if it was found within [`REMEMBERED`].
     pub(crate) fn recall(&self, hash: &[u8; 32], now: Instant) -> Option<Arc<Caller>> {
-        let callers = self.lock();
+        let callers = self.callers.lock();
         let (caller, at) = callers.get(hash)?;
         (now.saturating_duration_since(*at) < REMEMBERED).then(|| Arc::clone(caller))
     }
@@ -118,11 +115,11 @@ impl Known {
         now: Instant,
     ) -> Result<Option<Arc<Caller>>, Problem> {
         let Some(caller) = store.authenticate(hash).await? else {
-            self.lock().remove(&hash);
+            self.callers.lock().remove(&hash);
             return Ok(None);
         };
         let caller = Arc::new(caller);
-        let mut callers = self.lock();
+        let mut callers = self.callers.lock();
         if callers.len() >= CALLERS {
             callers.retain(|_, (_, at)| now.saturating_duration_since(*at) < REMEMBERED);
         }
@@ -134,16 +131,11 @@ impl Known {
 
     /// Forgets a token, and with `None` everybody: something about them has changed.
     pub(crate) fn forget(&self, token: Option<TokenId>) {
-        let mut callers = self.lock();
+        let mut callers = self.callers.lock();
         match token {
             Some(token) => callers.retain(|_, (caller, _)| caller.token != token),
             None => callers.clear(),
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Callers> {
-        // Every use is one map operation, which a panic cannot leave half done.
-        self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,7 @@
 //! Token buckets by key, in bounded memory.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, hash::Hash, time::Duration};
 use tokio::time::Instant;
 
 /// Keys that are remembered at once. Beyond that, those that are full again are forgotten, and then
@@ -40,7 +36,7 @@ impl<K: Eq + Hash + Clone> Limiter<K> {
     /// # Errors
     /// The seconds after which there is one.
     pub(crate) fn take(&self, key: &K, now: Instant) -> Result<(), u32> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if !buckets.contains_key(key) && buckets.len() >= KEYS {
             self.forget(&mut buckets, now);
         }
@@ -55,7 +51,7 @@ impl<K: Eq + Hash + Clone> Limiter<K> {
 
     /// Whether there is a place, without taking it.
     pub(crate) fn check(&self, key: &K, now: Instant) -> Result<(), u32> {
-        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let buckets = self.buckets.lock();
         match buckets.get(key).map(|bucket| self.filled(*bucket, now).left) {
             Some(left) if left < 1.0 => {
                 Err(((1.0 - left) / self.per_second).ceil().max(1.0) as u32)
@@ -109,6 +105,6 @@ mod tests {
         for key in 0..KEYS + 10 {
             assert_eq!(limiter.take(&key, start), Ok(()));
         }
-        assert!(limiter.buckets.lock().unwrap().len() <= KEYS);
+        assert!(limiter.buckets.lock().len() <= KEYS);
     }
 }

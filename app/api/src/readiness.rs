@@ -2,7 +2,8 @@
 
 use famulus_core::Clock;
 use jiff::{Timestamp, ToSpan};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// An answer of the database counts for this long.
 const FRESH_SECONDS: i64 = 10;
@@ -42,14 +43,14 @@ impl Readiness {
 
     /// Whether the database's last answer is too old to count.
     pub(crate) fn is_stale(&self, clock: &dyn Clock) -> bool {
-        self.state().answered_at.is_none_or(|at| clock.now() > at + FRESH_SECONDS.seconds())
+        self.state.lock().answered_at.is_none_or(|at| clock.now() > at + FRESH_SECONDS.seconds())
     }
 
     /// Why the process takes no work; empty when it does.
     pub(crate) fn reasons(&self, clock: &dyn Clock) -> Vec<&'static str> {
         let mut reasons = Vec::new();
         {
-            let state = self.state();
+            let state = self.state.lock();
             if !state.started {
                 reasons.push("the start is not finished");
             }
@@ -64,12 +65,7 @@ impl Readiness {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state());
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // Every use is one read or one assignment, which a panic cannot leave half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        change(&mut self.state.lock());
     }
 }
 

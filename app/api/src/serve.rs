@@ -22,11 +22,12 @@ use axum::{
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use std::{
     convert::Infallible,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -161,14 +162,14 @@ struct Taken {
 impl Takeover {
     /// Ends HTTP on this connection; the source is written to its socket from now on.
     pub(crate) async fn take(self, source: Source) -> Response {
-        *self.0.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+        *self.0.source.lock() = Some(source);
         self.0.ready.notify_one();
         std::future::pending().await
     }
 
     async fn taken(&self) -> Option<Source> {
         self.0.ready.notified().await;
-        self.0.source.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.source.lock().take()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -17,6 +17,7 @@ use famulus_core::message::MessageRole;
 use famulus_core::turn::TurnState;
 use famulus_lifecycle::{OnExit, Tasks};
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -109,7 +110,7 @@ impl Peer {
     }
 
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
-        self.shared.script()
+        self.shared.script.lock()
     }
 
     /// Every request with this method and end of path, in order.
@@ -125,10 +126,6 @@ impl Drop for Peer {
 }
 
 impl Shared {
-    fn script(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn wait_for(&self, method: &str, end: &str) {
         let mut heard = self.heard.subscribe();
         heard.wait_for(|heard| !matching(heard, method, end).is_empty()).await.unwrap();
@@ -173,7 +170,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
 }
 
 fn usual(shared: &Arc<Shared>, heard: &Heard) -> Response {
-    let mut script = shared.script();
+    let mut script = shared.script.lock();
     let special = script.answers.iter().position(|(end, ..)| heard.path.ends_with(end));
     if let Some(index) = special {
         let (_, status, body) = script.answers.remove(index);

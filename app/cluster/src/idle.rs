@@ -5,10 +5,11 @@
 //! with *draining* and starts another one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::CallId;
+use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::activation::ScaleError;
@@ -50,21 +51,21 @@ struct Noted {
 
 impl Use {
     pub(crate) fn called(&self, plugin: &str) {
-        self.lock().called.insert(plugin.to_owned());
+        self.noted.lock().called.insert(plugin.to_owned());
     }
 
     pub(crate) fn comes_later(&self, id: CallId, plugin: &str) {
-        self.lock().later.insert(id, (plugin.to_owned(), Instant::now() + LATER));
+        self.noted.lock().later.insert(id, (plugin.to_owned(), Instant::now() + LATER));
     }
 
     pub(crate) fn came(&self, id: &CallId) {
-        self.lock().later.remove(id);
+        self.noted.lock().later.remove(id);
     }
 
     /// The plugins that were used since the last look.
     fn take(&self) -> BTreeSet<String> {
         let now = Instant::now();
-        let mut noted = self.lock();
+        let mut noted = self.noted.lock();
         noted.later.retain(|_, (_, until)| now < *until);
         let mut used = std::mem::take(&mut noted.called);
         used.extend(noted.later.values().map(|(plugin, _)| plugin.clone()));
@@ -79,7 +80,7 @@ impl Use {
         up: impl Iterator<Item = &'a Arc<Known>>,
     ) -> Vec<Arc<Known>> {
         let now = Instant::now();
-        let mut noted = self.lock();
+        let mut noted = self.noted.lock();
         let before = std::mem::take(&mut noted.due);
         let mut due = Vec::new();
         for known in up {
@@ -95,10 +96,6 @@ impl Use {
             noted.due.insert(known.uid.clone(), next);
         }
         due
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

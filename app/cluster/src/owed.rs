@@ -4,11 +4,12 @@
 //! said again, for as long as somebody may still be there to hear it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::{CallId, Kind};
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::cluster::Cluster;
@@ -30,14 +31,10 @@ pub(crate) struct Owed(Mutex<BTreeMap<CallId, (String, Instant)>>);
 
 impl Owed {
     pub(crate) fn add(&self, id: CallId, plugin: &str) {
-        let mut owed = self.lock();
+        let mut owed = self.0.lock();
         if owed.len() < MOST {
             owed.entry(id).or_insert_with(|| (plugin.to_owned(), Instant::now()));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<CallId, (String, Instant)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,7 +50,7 @@ impl Cluster {
     /// Says again what was not heard.
     pub(crate) async fn settle(&self) {
         let owed: Vec<(CallId, String, Instant)> = {
-            let owed = self.owed.lock();
+            let owed = self.owed.0.lock();
             owed.iter().map(|(id, (plugin, since))| (id.clone(), plugin.clone(), *since)).collect()
         };
         let settled = owed.iter().map(|(id, plugin, since)| async move {
@@ -61,7 +58,7 @@ impl Cluster {
             since.elapsed() >= OWED_FOR || self.is_let_go(&known, id).await
         });
         let settled = join_all(settled).await;
-        let mut still = self.owed.lock();
+        let mut still = self.owed.0.lock();
         for ((id, ..), settled) in owed.iter().zip(settled) {
             if settled {
                 still.remove(id);

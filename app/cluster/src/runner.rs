@@ -1,13 +1,14 @@
 //! A runner: a Pod, what is known of it, and how it behaved.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use famulus_crds::labels::{self, Part};
 use famulus_crds::plugin::EgressMode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::circuit::Circuit;
@@ -103,11 +104,11 @@ impl Runner {
     }
 
     pub(crate) fn facts(&self) -> Facts {
-        *lock(&self.facts)
+        *self.facts.lock()
     }
 
     pub(crate) fn learn(&self, facts: Facts) {
-        *lock(&self.facts) = facts;
+        *self.facts.lock() = facts;
     }
 
     /// Where it is reached, once it has an address.
@@ -141,15 +142,15 @@ impl Runner {
     }
 
     pub(crate) fn admits(&self) -> bool {
-        lock(&self.circuit).admits(Instant::now())
+        self.circuit.lock().admits(Instant::now())
     }
 
     pub(crate) fn answered(&self) {
-        lock(&self.circuit).answered();
+        self.circuit.lock().answered();
     }
 
     pub(crate) fn failed(&self) {
-        lock(&self.circuit).failed(Instant::now());
+        self.circuit.lock().failed(Instant::now());
     }
 
     /// Counts a call until what is given is dropped.
@@ -198,11 +199,6 @@ fn ended_before(status: &PodStatus) -> Option<Ended> {
 fn memory_of(spec: &PodSpec) -> Option<String> {
     let limits = spec.containers.first()?.resources.as_ref()?.limits.as_ref()?;
     Some(limits.get("memory")?.0.clone())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Single assignments leave nothing half done, so a poisoned lock is usable.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

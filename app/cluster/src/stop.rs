@@ -4,12 +4,13 @@
 //! for it. Only the call's token ends it, and that may be cancelled in the same instant in which the
 //! one who waits is gone. So the token is watched by a task of its own.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_core::sandbox::{SandboxAnswer, SandboxCall, SandboxError};
 use famulus_lifecycle::OnExit;
 use famulus_protocol::{CallId, CallResult, CallState, Kind, Outcome, Reason};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -39,23 +40,19 @@ enum Whereabouts {
 
 impl Trail {
     pub(crate) fn sent(&self, known: &Arc<Known>, runner: &Arc<Runner>) {
-        *self.lock() = Whereabouts::Sent(Arc::clone(known), Arc::clone(runner));
+        *self.0.lock() = Whereabouts::Sent(Arc::clone(known), Arc::clone(runner));
     }
 
     pub(crate) fn not_sent(&self) {
-        *self.lock() = Whereabouts::Here;
+        *self.0.lock() = Whereabouts::Here;
     }
 
     pub(crate) fn finish(&self) {
-        *self.lock() = Whereabouts::Over;
+        *self.0.lock() = Whereabouts::Over;
     }
 
     fn read(&self) -> Whereabouts {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Whereabouts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::plugin::Known;
@@ -54,17 +55,17 @@ impl Table {
 
     /// Whether both were listed once.
     pub(crate) fn is_known(&self) -> bool {
-        let rows = self.lock();
+        let rows = self.rows.lock();
         rows.plugins.is_some() && rows.runners.is_some()
     }
 
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        self.rows.lock().trouble.clone()
     }
 
     /// Notes whether the API server can be read, and tells whether that is news.
     pub(crate) fn note_trouble(&self, trouble: Option<String>) -> bool {
-        let mut rows = self.lock();
+        let mut rows = self.rows.lock();
         let news = rows.trouble.is_some() != trouble.is_some();
         rows.trouble = trouble;
         news
@@ -72,25 +73,25 @@ impl Table {
 
     /// By name. Of several with one name the oldest has it.
     pub(crate) fn plugins(&self) -> BTreeMap<String, Arc<Known>> {
-        let rows = self.lock();
+        let rows = self.rows.lock();
         let mut all: Vec<&Arc<Known>> = rows.plugins.iter().flat_map(BTreeMap::values).collect();
         all.sort_by_key(|known| std::cmp::Reverse((known.created, known.uid.clone())));
         all.into_iter().map(|known| (known.name.clone(), Arc::clone(known))).collect()
     }
 
     pub(crate) fn plugin(&self, name: &str) -> Option<Arc<Known>> {
-        let rows = self.lock();
+        let rows = self.rows.lock();
         let named = rows.plugins.iter().flat_map(BTreeMap::values).filter(|one| one.name == name);
         named.min_by_key(|known| (known.created, &known.uid)).cloned()
     }
 
     pub(crate) fn by_uid(&self, uid: &str) -> Option<Arc<Known>> {
-        self.lock().plugins.as_ref()?.get(uid).cloned()
+        self.rows.lock().plugins.as_ref()?.get(uid).cloned()
     }
 
     /// Every runner of a plugin, oldest first.
     pub(crate) fn runners(&self, stem: &str) -> Vec<Arc<Runner>> {
-        let rows = self.lock();
+        let rows = self.rows.lock();
         let all = rows.runners.iter().flat_map(BTreeMap::values);
         let mut runners: Vec<Arc<Runner>> =
             all.filter(|runner| runner.stem == stem).cloned().collect();
@@ -100,7 +101,7 @@ impl Table {
 
     /// Whether the Pod of this runner still exists.
     pub(crate) fn has(&self, runner: &Runner) -> bool {
-        self.lock().runners.as_ref().is_some_and(|runners| runners.contains_key(&runner.uid))
+        self.rows.lock().runners.as_ref().is_some_and(|runners| runners.contains_key(&runner.uid))
     }
 
     /// The one with the fewest calls, of those that reach no more than the plugin may now.
@@ -121,26 +122,26 @@ impl Table {
 
     pub(crate) fn list_plugins(&self, listed: Vec<Known>) {
         let by_uid = listed.into_iter().map(|known| (known.uid.clone(), Arc::new(known)));
-        self.lock().plugins = Some(by_uid.collect());
+        self.rows.lock().plugins = Some(by_uid.collect());
         self.tell();
     }
 
     pub(crate) fn apply_plugin(&self, known: Known) {
-        if let Some(plugins) = &mut self.lock().plugins {
+        if let Some(plugins) = &mut self.rows.lock().plugins {
             plugins.insert(known.uid.clone(), Arc::new(known));
         }
         self.tell();
     }
 
     pub(crate) fn delete_plugin(&self, uid: &str) {
-        if let Some(plugins) = &mut self.lock().plugins {
+        if let Some(plugins) = &mut self.rows.lock().plugins {
             plugins.remove(uid);
         }
         self.tell();
     }
 
     pub(crate) fn list_pods(&self, listed: Vec<Seen>) {
-        let mut rows = self.lock();
+        let mut rows = self.rows.lock();
         let before = rows.runners.replace(BTreeMap::new()).unwrap_or_default();
         rows.addresses.clear();
         for seen in listed {
@@ -151,12 +152,12 @@ impl Table {
     }
 
     pub(crate) fn apply_pod(&self, seen: Seen) {
-        self.lock().see(seen, &BTreeMap::new());
+        self.rows.lock().see(seen, &BTreeMap::new());
         self.tell();
     }
 
     pub(crate) fn delete_pod(&self, uid: &str) {
-        let mut rows = self.lock();
+        let mut rows = self.rows.lock();
         rows.addresses.remove(uid);
         if let Some(runners) = &mut rows.runners {
             runners.remove(uid);
@@ -168,17 +169,12 @@ impl Table {
     /// Whether a Pod of this plugin has the address.
     pub(crate) fn owns(&self, stem: &str, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        let rows = self.lock();
+        let rows = self.rows.lock();
         rows.addresses.values().any(|(owner, pod)| owner == stem && *pod == address)
     }
 
     fn tell(&self) {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Rows> {
-        // Single map operations leave nothing half done, so a poisoned lock is usable.
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,7 +6,8 @@
 //! other processes.
 
 use crate::lane::Lease;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// A lease with its place.
@@ -44,13 +45,13 @@ impl Handover {
             leases: to,
             freed: Arc::clone(&freed),
         };
-        *lock(&self.way) = Some(way);
+        *self.way.lock() = Some(way);
         Receiving { way: Arc::clone(&self.way), leases, freed }
     }
 
     /// Reserves up to `wanted` places, mostly all, sometimes none.
     pub fn reserve(&self, wanted: usize) -> Option<Reserved> {
-        let way = lock(&self.way).clone()?;
+        let way = self.way.lock().clone()?;
         let free = way.places.available_permits().saturating_sub(way.keep).min(wanted);
         let places = Arc::clone(&way.places).try_acquire_many_owned(u32::try_from(free).ok()?);
         (free > 0).then_some(Reserved { places: places.ok()?, way })
@@ -72,7 +73,7 @@ impl Receiving {
 
     /// What has been handed over and not been taken.
     pub(crate) fn rest(&mut self) -> Vec<Handed> {
-        lock(&self.way).take();
+        self.way.lock().take();
         self.leases.close();
         std::iter::from_fn(|| self.leases.try_recv().ok()).collect()
     }
@@ -80,7 +81,7 @@ impl Receiving {
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        lock(&self.way).take();
+        self.way.lock().take();
     }
 }
 
@@ -114,10 +115,6 @@ impl Drop for Reserved {
             self.way.freed.notify_one();
         }
     }
-}
-
-fn lock(way: &Mutex<Option<Way>>) -> std::sync::MutexGuard<'_, Option<Way>> {
-    way.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Bench {
     fn made(extra: Vec<Arc<dyn Tool>>, sandboxes: Arc<FakeSandboxes>) -> Self {
         let clock = HandClock::at("2026-05-01T10:00:00Z".parse().unwrap());
         let (revisions, blobs) = (Arc::<FakeRevisions>::default(), Arc::<FakeBlobs>::default());
-        revisions.descriptions.lock().unwrap().insert(digest("weather"), weather());
+        revisions.descriptions.lock().insert(digest("weather"), weather());
         let ports = Ports {
             plugins: PluginPorts {
                 sandboxes: sandboxes.clone(),

@@ -4,11 +4,12 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -149,7 +150,7 @@ impl Tasks {
 
     /// The names of the tasks that run now, in the order in which they were started.
     pub fn names(&self) -> Vec<String> {
-        self.lock().values().map(|task| task.name.to_string()).collect()
+        self.shared.running.lock().values().map(|task| task.name.to_string()).collect()
     }
 
     /// Begins the shutdown if nobody has, waits until every task has ended, aborts those that have
@@ -186,7 +187,7 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(id, Running { name, abort: None });
+        self.shared.running.lock().insert(id, Running { name, abort: None });
         let entry = Entry { tasks: self.clone(), id };
         let tracked = self.shared.tracker.track_future(async move {
             let _entry = entry;
@@ -197,7 +198,7 @@ impl Tasks {
             reason = "the one place that spawns: the task is named, registered and supervised here"
         )]
         let abort = tokio::spawn(tracked).abort_handle();
-        if let Some(task) = self.lock().get_mut(&id) {
+        if let Some(task) = self.shared.running.lock().get_mut(&id) {
             task.abort = Some(abort.clone());
         }
         abort
@@ -216,18 +217,13 @@ impl Tasks {
     }
 
     fn abort_all(&self) -> Vec<String> {
-        let running = self.lock();
+        let running = self.shared.running.lock();
         for task in running.values() {
             if let Some(abort) = &task.abort {
                 abort.abort();
             }
         }
         running.values().map(|task| task.name.to_string()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {
-        // Single map operations leave no half-done state behind, so a poisoned lock is usable.
-        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -239,7 +235,7 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.tasks.lock().remove(&self.id);
+        self.tasks.shared.running.lock().remove(&self.id);
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt::{self, Write as _},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use std::{
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
+use parking_lot::RwLock;
 
 use crate::Error;
 
@@ -70,7 +71,7 @@ impl Metrics {
 
     /// All metrics in the Prometheus text format, in the order of their names.
     pub fn text(&self) -> String {
-        let series = self.shared.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = self.shared.series.read();
         let sorted: BTreeMap<&Key, &Series> = series.iter().collect();
         let mut text = String::with_capacity(sorted.len() * 128);
         let mut last = "";
@@ -97,11 +98,11 @@ impl Metrics {
         wanted: fn(Series) -> Option<T>,
     ) -> Option<T> {
         let shared = &self.shared;
-        let known = shared.series.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let known = shared.series.read().get(key).cloned();
         let series = if let Some(known) = known {
             Some(known)
         } else {
-            let mut series = shared.series.write().unwrap_or_else(PoisonError::into_inner);
+            let mut series = shared.series.write();
             let has_room = series.len() < MOST || series.contains_key(key);
             has_room.then(|| series.entry(key.clone()).or_insert_with(made).clone())
         };

@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine as _;
 use base64::alphabet::{self, Alphabet};
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use parking_lot::RwLock;
 
 /// What stands in the place of a secret.
 const MASK: &[u8] = b"[redacted]";
@@ -49,7 +50,7 @@ impl Redactor {
         if value.chars().count() < SHORTEST {
             return Err(TooShort);
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let before = known.forms.len();
         known.forms.extend(forms_of(value));
         if known.forms.len() > before {
@@ -67,7 +68,7 @@ impl Redactor {
     }
 
     pub(crate) fn redact_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        let search = self.known.read().unwrap_or_else(PoisonError::into_inner).search.clone();
+        let search = self.known.read().search.clone();
         let Some(search) = search else { return Cow::Borrowed(text) };
         let mut masked = Vec::new();
         let mut done = 0;

@@ -26,7 +26,9 @@ impl<W: Write> Write for Redacted<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -35,7 +37,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(line)
+            self.0.lock().write(line)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -58,7 +60,7 @@ mod tests {
                 let _span = tracing::info_span!("turn", token = secret).entered();
                 tracing::info!(field = ?Some(secret), "the key is {secret}");
             });
-            let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let text = String::from_utf8(lines.0.lock().clone()).unwrap();
             assert!(!text.contains("hunter"), "{text}");
             assert!(text.matches("[redacted]").count() >= 3, "{text}");
         }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -64,7 +64,7 @@ impl Audit {
     }
 
     fn read<T>(&self, look: impl FnOnce(&Read) -> T) -> T {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         let mut file = File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(read.offset)).unwrap();
         let mut lines = BufReader::new(file);

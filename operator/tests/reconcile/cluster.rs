@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use famulus_operator::cache::Cache;
 use famulus_operator::context::Context;
@@ -11,6 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use kube::client::Body;
 use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -152,7 +153,7 @@ impl Cluster {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Shared) -> T) -> T {
-        work(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.shared.lock())
     }
 }
 

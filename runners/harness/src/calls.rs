@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use famulus_lifecycle::{OnExit, Tasks};
@@ -11,6 +11,7 @@ use famulus_protocol::{
     CallId, CallResult, Failure, Kind, Outcome, Problem, Progress, Reason, Run, RunCall, SelfTest,
 };
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
@@ -103,7 +104,7 @@ impl Calls {
         });
         for Found { id, taken } in found {
             let live = Arc::new(Live::new(Phase::Ended, taken.callback));
-            calls.lock().calls.insert(id.clone(), Entry::Taken(Arc::clone(&live)));
+            calls.known.lock().calls.insert(id.clone(), Entry::Taken(Arc::clone(&live)));
             calls.deliver(id, live);
         }
         calls
@@ -126,7 +127,7 @@ impl Calls {
             Queue::Concurrent => &self.concurrent,
         };
         let (live, ticket) = {
-            let mut known = self.lock();
+            let mut known = self.known.lock();
             if let Some(Entry::Taken(live)) = known.calls.get(&id) {
                 return Ok(Started::of(live, admitted.answer));
             }
@@ -147,7 +148,7 @@ impl Calls {
     }
 
     fn taken_before(&self, id: &CallId, request: &RunCall) -> Result<Option<Started>, Problem> {
-        let known = self.lock();
+        let known = self.known.lock();
         if known.acknowledged.contains(id) {
             return Err(Problem::new(
                 Kind::Acknowledged,
@@ -275,7 +276,7 @@ impl Calls {
     /// Notes that files come for a call, unless it was taken.
     pub(crate) fn expect_uploads(&self, id: &CallId) -> Result<(), Problem> {
         self.refuse_new()?;
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         match known.calls.get(id) {
             Some(Entry::Taken(_)) => Err(Problem::new(
                 Kind::Invalid,
@@ -291,7 +292,7 @@ impl Calls {
 
     /// The call, or `None` while only files came.
     pub(crate) fn find(&self, id: &CallId) -> Result<Option<Arc<Live>>, Problem> {
-        match self.lock().calls.get(id) {
+        match self.known.lock().calls.get(id) {
             Some(Entry::Taken(live)) => Ok(Some(Arc::clone(live))),
             Some(Entry::Uploading(_)) => Ok(None),
             None => Err(no_call(id)),
@@ -311,7 +312,7 @@ impl Calls {
 
     /// Forgets a result that arrived. Repeating it is no error.
     pub(crate) async fn acknowledge(&self, id: &CallId) -> Result<(), Problem> {
-        if self.lock().acknowledged.contains(id) {
+        if self.known.lock().acknowledged.contains(id) {
             return Ok(());
         }
         let live = self.taken(id)?;
@@ -324,7 +325,7 @@ impl Calls {
         }
         live.acknowledged.cancel();
         self.shelf.forget(id).await.map_err(|error| cannot_write(&error))?;
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.calls.remove(id);
         if known.acknowledged.len() >= REMEMBERED {
             known.acknowledged.pop_front();
@@ -345,7 +346,7 @@ impl Calls {
     /// Throws away uploads whose call did not come.
     pub(crate) async fn sweep(&self) {
         let stale: Vec<CallId> = {
-            let mut known = self.lock();
+            let mut known = self.known.lock();
             let age = self.limits.upload_age;
             let is_stale = |entry: &Entry| match entry {
                 Entry::Uploading(since) => since.elapsed() >= age,
@@ -378,7 +379,7 @@ impl Calls {
         Counts {
             running: (serial.0 + concurrent.0) as u32,
             queued: (serial.1 + concurrent.1) as u32,
-            kept: self.lock().calls.values().filter(is_kept).count() as u32,
+            kept: self.known.lock().calls.values().filter(is_kept).count() as u32,
         }
     }
 
@@ -388,10 +389,6 @@ impl Calls {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,9 @@
 //! position.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// As many run at once as there are places; as many wait as there is room.
@@ -46,7 +47,7 @@ impl Lane {
     }
 
     pub(crate) fn join(&self) -> Result<Ticket, Full> {
-        let mut line = self.shared.lock();
+        let mut line = self.shared.line.lock();
         if line.tickets.len() >= self.shared.places + self.shared.waiting {
             return Err(Full);
         }
@@ -61,7 +62,7 @@ impl Lane {
 
     /// How many run, and how many wait.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let all = self.shared.lock().tickets.len();
+        let all = self.shared.line.lock().tickets.len();
         let running = all.min(self.shared.places);
         (running, all - running)
     }
@@ -82,18 +83,12 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut line = self.shared.lock();
+        let mut line = self.shared.line.lock();
         line.tickets.retain(|(number, _)| *number != self.number);
         for (place, (_, position)) in line.tickets.iter().enumerate() {
             let now = (place + 1).saturating_sub(self.shared.places);
             position.send_if_modified(|was| std::mem::replace(was, now) != now);
         }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

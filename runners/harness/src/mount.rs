@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::revision::Wanted;
 use famulus_protocol::{Kind, Problem};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 
@@ -79,7 +80,7 @@ impl Mount {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             read => Some(read?),
         };
-        let mut bearers = self.lock();
+        let mut bearers = self.shared.bearers.lock();
         if !bearers.contains(&bearer) {
             bearers.push_front(bearer.clone());
             bearers.truncate(BEARERS);
@@ -104,7 +105,7 @@ impl Mount {
     }
 
     pub(crate) fn bearers(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
+        self.shared.bearers.lock().iter().cloned().collect()
     }
 
     /// Waits until calls see what has this number or a later one.
@@ -136,10 +137,6 @@ impl Mount {
     /// Whether somebody waits for more than is mounted.
     pub fn is_awaited(&self) -> bool {
         self.shared.waiting.available_permits() < WAITING
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.shared.bearers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

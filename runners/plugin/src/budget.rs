@@ -9,10 +9,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::statvfs;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
@@ -59,11 +60,11 @@ impl Meter {
 
     /// Cancelled when what is kept is too much.
     pub(crate) fn spent(&self) -> CancellationToken {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.spent.lock().clone()
     }
 
     fn end_calls(&self) {
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spent = self.spent.lock();
         std::mem::take(&mut *spent).cancel();
     }
 

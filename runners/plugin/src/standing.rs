@@ -1,9 +1,8 @@
 //! Whether calls may run, and why not: network, revision, configuration, budget.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use famulus_protocol::revision::Network;
 use famulus_protocol::{Kind, Problem};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// What is known of a runner, kept by those who find it out.
@@ -36,11 +35,11 @@ pub(crate) struct State {
 
 impl Standing {
     pub(crate) fn now(&self) -> State {
-        self.lock().clone()
+        self.state.lock().clone()
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
+        change(&mut self.state.lock());
     }
 
     /// Notes what was found of the network.
@@ -55,10 +54,6 @@ impl Standing {
     /// Waits until the network was looked at. Cancel safe.
     pub(crate) async fn looked(&self) {
         self.looked.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -108,7 +109,7 @@ async fn get(path: &str, selector: &str) -> Option<Value> {
 fn proxy(gone: Option<&str>) -> String {
     /// With the program, whose standard input stays open.
     static KEPT: Mutex<Option<(String, Child)>> = Mutex::new(None);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     if let Some((address, _)) = kept.as_ref()
         && gone != Some(address)
     {

@@ -91,7 +91,7 @@ impl Hub {
     }
 
     fn is_idle(&self) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.windows.is_empty() && inner.people.is_empty()
     }
 
@@ -107,7 +107,7 @@ impl Hub {
             by_conversation.entry(row.conversation).or_default().push(Frame::new(Arc::new(row)));
         }
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let mut more = false;
         for cursor in &cursors {
             let rows = by_conversation.get(&cursor.conversation).map_or(&[][..], Vec::as_slice);
@@ -132,7 +132,7 @@ impl Hub {
     /// Where each conversation is to be read from; one cursor for each, however many want it.
     fn cursors(&self, round: Round) -> Vec<Cursor> {
         let now = Instant::now();
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let mut places: HashMap<ConversationId, (PersonId, EventId)> = HashMap::new();
         for (conversation, watched) in &inner.windows {
             let Some(person) = watched.person else { continue };
@@ -165,7 +165,7 @@ impl Hub {
         for person in self.persons_to_look_at(round) {
             let lately = table.lately(person).await?;
             let unknown: Vec<ConversationId> = {
-                let inner = self.lock();
+                let inner = self.inner.lock();
                 let Some(feed) = inner.people.get(&person) else { continue };
                 live(&lately).filter(|id| !feed.followed.contains_key(id)).collect()
             };
@@ -174,7 +174,7 @@ impl Hub {
                 let (start, _) = table.stream_start(person, conversation, None).await?;
                 places.push((conversation, start));
             }
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             let Some(feed) = inner.people.get_mut(&person) else { continue };
             feed.followed.extend(places);
             feed.looked_at = Some(Instant::now());
@@ -189,7 +189,7 @@ impl Hub {
 
     fn persons_to_look_at(&self, round: Round) -> Vec<PersonId> {
         let now = Instant::now();
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let wanted = |looked_at: Option<Instant>| match looked_at {
             None => true,
             Some(at) => round != Round::Due && now - at >= LOOK,
@@ -205,7 +205,7 @@ impl Hub {
     /// Lets go of what nobody needs any more.
     fn rest(&self, now: Instant) {
         let Some(since) = now.checked_sub(POLL) else { return };
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         for watched in inner.windows.values() {
             watched.window.send_if_modified(|window| {
                 window.rest(since);

@@ -31,11 +31,12 @@ use famulus_core::{
     ids::{ConversationId, PersonId, TurnId},
 };
 use frame::Frame;
+use parking_lot::Mutex;
 use people::Feed;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -52,6 +53,7 @@ const FORSAKEN: Duration = Duration::from_mins(2);
 
 /// The viewers of this process.
 pub struct Hub {
+    /// Whole at each step of a change: a panic in between loses one event, which the table still has.
     inner: Mutex<Inner>,
     /// Something waits for [`Hub::follow`] to look at it.
     work: Notify,
@@ -115,6 +117,7 @@ impl Hub {
     /// Waits for a turn to end, in this process or elsewhere.
     pub(crate) fn wait_for(self: &Arc<Self>, turn: TurnId) -> Waiter {
         let progress = self
+            .inner
             .lock()
             .waiters
             .entry(turn)
@@ -125,22 +128,16 @@ impl Hub {
 
     /// Tells the viewers of a person that a list has changed.
     pub fn list_changed(&self, person: PersonId, list: List) {
-        if let Some(feed) = self.lock().people.get(&person) {
+        if let Some(feed) = self.inner.lock().people.get(&person) {
             feed.changed(list);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every use keeps the maps whole at each step; a panic in between loses one event, which the
-        // table still has.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Viewers for Hub {
     fn publish(&self, envelope: &Arc<Envelope>) {
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.waiters.is_empty() {
             waiter::tell(&inner.waiters, &envelope.event);
         }
@@ -169,7 +166,7 @@ impl Viewers for Hub {
     }
 
     fn stored(&self, conversation: ConversationId, up_to: EventId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(watched) = inner.windows.get(&conversation) else { return };
         let mut is_stored = false;
         watched.window.send_if_modified(|window| {

@@ -92,7 +92,8 @@ pub(crate) struct PersonViewer {
 impl PersonViewer {
     pub(crate) fn attach(place: Place, person: PersonId) -> Self {
         let hub = Arc::clone(&place.hub);
-        let receiver = hub.lock().people.entry(person).or_insert_with(Feed::new).sender.subscribe();
+        let receiver =
+            hub.inner.lock().people.entry(person).or_insert_with(Feed::new).sender.subscribe();
         hub.work.notify_one();
         Self { hub, person, receiver: Some(receiver), behind: true, _taken: place }
     }
@@ -115,7 +116,7 @@ impl PersonViewer {
 impl Drop for PersonViewer {
     fn drop(&mut self) {
         self.receiver = None;
-        let mut inner = self.hub.lock();
+        let mut inner = self.hub.inner.lock();
         if inner.people.get(&self.person).is_some_and(|feed| !feed.is_watched()) {
             inner.people.remove(&self.person);
         }

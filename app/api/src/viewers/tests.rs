@@ -9,8 +9,9 @@ use famulus_core::{
 };
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_store::{Cursor, Error};
+use parking_lot::Mutex;
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 use tokio::sync::watch;
@@ -38,7 +39,7 @@ impl EventTable for Memory {
     async fn events_after(&self, cursors: &[Cursor], limit: i64) -> Result<Vec<Envelope>, Error> {
         self.queries.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
-        let mut rows = self.rows.lock().unwrap().clone();
+        let mut rows = self.rows.lock().clone();
         rows.sort_by_key(|row| row.id);
         let mut found = Vec::new();
         for cursor in cursors {
@@ -58,8 +59,8 @@ impl EventTable for Memory {
         after: Option<EventId>,
     ) -> Result<(EventId, bool), Error> {
         tokio::task::yield_now().await;
-        let last = self.rows.lock().unwrap().iter().map(|row| row.id).max();
-        let kept = self.kept_from.lock().unwrap().0;
+        let last = self.rows.lock().iter().map(|row| row.id).max();
+        let kept = self.kept_from.lock().0;
         Ok(match after {
             Some(after) => (after, after < kept),
             None => (last.unwrap_or(EventId::START), false),
@@ -67,7 +68,7 @@ impl EventTable for Memory {
     }
 
     async fn lately(&self, _: PersonId) -> Result<Vec<Lately>, Error> {
-        let live = *self.live.lock().unwrap();
+        let live = *self.live.lock();
         Ok(live
             .map(|conversation| Lately { conversation, last_seq: 1, live: true })
             .into_iter()
@@ -120,7 +121,7 @@ impl World {
     }
 
     fn store(&self, envelope: Envelope) {
-        self.table.rows.lock().unwrap().push(envelope);
+        self.table.rows.lock().push(envelope);
     }
 
     /// Another process stores an event.
@@ -180,14 +181,14 @@ async fn nothing_is_asked_while_nobody_watches() {
     world.hub.stored(world.conversation, id(5, 1));
     tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(world.table.queries.load(Ordering::Relaxed), 0);
-    assert!(world.hub.lock().windows.is_empty());
+    assert!(world.hub.inner.lock().windows.is_empty());
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_no_longer_kept_is_reset() {
     let world = World::new(10);
-    *world.table.kept_from.lock().unwrap() = Kept(id(5, 1));
+    *world.table.kept_from.lock() = Kept(id(5, 1));
     world.store(world.delta(5, 1));
     let (mut viewer, reset) = world.attach(Some(id(3, 7))).await;
     assert!(reset);
@@ -283,7 +284,7 @@ async fn a_waiter_hears_of_its_turns_end() {
     let done = Progress::Done { state, message, text: "done".to_owned() };
     assert_eq!(waiter.changed().await, done);
     drop(waiter);
-    assert!(world.hub.lock().waiters.is_empty());
+    assert!(world.hub.inner.lock().waiters.is_empty());
     world.end().await;
 }
 
@@ -293,7 +294,7 @@ async fn a_persons_stream_tells_lists_and_status() {
     let place = world.hub.take_place().unwrap();
     let mut viewer = PersonViewer::attach(place, world.person);
     assert_eq!(viewer.next().await.len(), 5, "whoever connects looks at every list");
-    *world.table.live.lock().unwrap() = Some(world.conversation);
+    *world.table.live.lock() = Some(world.conversation);
     let mut told = Vec::new();
     let mut stored = false;
     while !told.iter().any(|text: &String| text.contains(r#""is":"idle""#)) {
@@ -309,6 +310,6 @@ async fn a_persons_stream_tells_lists_and_status() {
     assert!(told[0].contains(r#""list":"conversations""#), "{told:?}");
     assert!(told.iter().all(|text| !text.contains("id: ")), "no place to go on from");
     drop(viewer);
-    assert!(world.hub.lock().people.is_empty());
+    assert!(world.hub.inner.lock().people.is_empty());
     world.end().await;
 }

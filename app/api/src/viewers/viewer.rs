@@ -123,7 +123,7 @@ impl Hub {
         conversation: ConversationId,
         tail: Option<EventId>,
     ) -> Option<watch::Receiver<Window>> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let watched = match inner.windows.entry(conversation) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(free) => free.insert(Watched {
@@ -143,7 +143,7 @@ impl Hub {
     }
 
     fn leave(&self, conversation: ConversationId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let forsaken = inner.windows.get(&conversation).is_some_and(Watched::is_forsaken);
         if forsaken {
             inner.windows.remove(&conversation);

@@ -54,7 +54,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.progress = None;
-        let mut inner = self.hub.lock();
+        let mut inner = self.hub.inner.lock();
         if inner.waiters.get(&self.turn).is_some_and(|sender| sender.receiver_count() == 0) {
             inner.waiters.remove(&self.turn);
         }

@@ -1,7 +1,7 @@
 //! A cluster with one plugin, and what a test asks of it.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use famulus_cluster::{Cluster, Config, Patience};
@@ -13,6 +13,7 @@ use famulus_core::sandbox::{
 use famulus_crds::bearer;
 use famulus_lifecycle::Tasks;
 use famulus_protocol::paths;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -140,7 +141,7 @@ impl Bench {
             person: self.person,
             token: None,
             cancel: CancellationToken::new(),
-            progress: Progress(Arc::new(move |stage| told.lock().unwrap().push(stage))),
+            progress: Progress(Arc::new(move |stage| told.lock().push(stage))),
         };
         Call { call, stages }
     }

@@ -175,8 +175,7 @@ async fn a_runner_that_drains_finishes_and_the_next_call_waits_for_its_successor
         let call = bench.call("c2", "count", json!({}));
         let second = bench.cluster.run(call.call);
         let successor = async {
-            until("it is started for", || call.stages.lock().unwrap().contains(&Stage::Starting))
-                .await;
+            until("it is started for", || call.stages.lock().contains(&Stage::Starting)).await;
             bench.plugin.write("state/go", "");
             let other = bench.plugin.start_with(two, "kept-by-successor");
             bench.pod("two", two, true);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use famulus_core::sandbox::SandboxError;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::{Kind, Problem, RENDERED_HEADER};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -30,7 +31,7 @@ impl Script {
         answers: impl IntoIterator<Item = (StatusCode, String)>,
     ) -> Self {
         let script = Self::default();
-        script.answers.lock().unwrap().extend(answers);
+        script.answers.lock().extend(answers);
         let listener = TcpListener::bind((address, 8090)).await.unwrap();
         let router = Router::new().fallback(answer).with_state(script.clone());
         Tasks::new().spawn("script", OnExit::Log, async move {
@@ -40,15 +41,15 @@ impl Script {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 
 async fn answer(State(script): State<Script>, request: Request) -> Response {
     let rendered = request.headers()[RENDERED_HEADER].to_str().unwrap();
     let asked = format!("{} {} {rendered}", request.method(), request.uri().path());
-    script.asked.lock().unwrap().push(asked);
-    let (status, body) = script.answers.lock().unwrap().pop_front().unwrap();
+    script.asked.lock().push(asked);
+    let (status, body) = script.answers.lock().pop_front().unwrap();
     (status, body).into_response()
 }
 

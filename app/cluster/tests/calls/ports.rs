@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +11,7 @@ use famulus_core::ids::{BlobId, PersonId};
 use famulus_core::runner::{DemandError, RunnerDemand};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ impl Files {
 
     /// What is stored for the person.
     pub(crate) fn read(&self, person: PersonId, file: &BlobRef) -> Vec<u8> {
-        let (owner, _, bytes) = self.0.lock().unwrap()[&file.id].clone();
+        let (owner, _, bytes) = self.0.lock()[&file.id].clone();
         assert_eq!(owner, person);
         bytes.to_vec()
     }
@@ -53,7 +53,7 @@ impl Blobs for Files {
         let sha256 = hex::encode(Sha256::digest(&all));
         let size = all.len() as u64;
         let blob = BlobRef { id: BlobId::new(), sha256, mime: mime.to_owned(), size };
-        self.0.lock().unwrap().insert(blob.id, (person, blob.clone(), all.into()));
+        self.0.lock().insert(blob.id, (person, blob.clone(), all.into()));
         Ok(blob)
     }
 
@@ -62,7 +62,7 @@ impl Blobs for Files {
         person: PersonId,
         id: BlobId,
     ) -> Result<(BlobRef, BoxStream<'static, Result<Bytes, BlobError>>), BlobError> {
-        let found = self.0.lock().unwrap().get(&id).cloned();
+        let found = self.0.lock().get(&id).cloned();
         let (_, blob, bytes) =
             found.filter(|(owner, ..)| *owner == person).ok_or(BlobError::Missing { id })?;
         let pieces: Vec<_> = bytes.chunks(1000).map(Bytes::copy_from_slice).map(Ok).collect();
@@ -85,7 +85,7 @@ impl RunnerDemand for Demand {
     async fn used(&self, plugins: &[String]) -> Result<(), DemandError> {
         let now = Instant::now();
         for plugin in plugins {
-            let mut turns = self.0.lock().unwrap();
+            let mut turns = self.0.lock();
             let new = Turn { used: now, starts: None, turned: now };
             turns.entry(plugin.clone()).or_insert(new).used = now;
         }
@@ -94,7 +94,7 @@ impl RunnerDemand for Demand {
 
     async fn may_start(&self, plugin: &str, again: Duration) -> Result<bool, DemandError> {
         let now = Instant::now();
-        let mut turns = self.0.lock().unwrap();
+        let mut turns = self.0.lock();
         let new = Turn { used: now, starts: None, turned: now };
         let turn = turns.entry(plugin.to_owned()).or_insert(new);
         turn.used = now;
@@ -112,7 +112,7 @@ impl RunnerDemand for Demand {
         again: Duration,
     ) -> Result<bool, DemandError> {
         let now = Instant::now();
-        let mut turns = self.0.lock().unwrap();
+        let mut turns = self.0.lock();
         let new = Turn { used: now, starts: None, turned: now };
         let turn = turns.entry(plugin.to_owned()).or_insert(new);
         let may = turn.used.elapsed() >= idle

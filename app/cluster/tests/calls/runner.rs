@@ -9,10 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -80,7 +81,7 @@ impl Plugin {
         }
         self.write(&format!("plugins/test/{name}/manifest.json"), &manifest.to_string());
         let entrypoint = format!("plugins/test/{name}/run");
-        let _alone = PROGRAMS.lock().unwrap();
+        let _alone = PROGRAMS.lock();
         self.write(&entrypoint, &script.replace("STATE", self.path("state").to_str().unwrap()));
         fs::set_permissions(self.path(&entrypoint), fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -119,7 +120,7 @@ impl Plugin {
             command.uid(self.user).gid(self.user);
         }
         let spawned = {
-            let _alone = PROGRAMS.lock().unwrap();
+            let _alone = PROGRAMS.lock();
             command.spawn()
         };
         let mut child = spawned.unwrap();

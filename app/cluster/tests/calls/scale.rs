@@ -35,7 +35,7 @@ async fn calls_from_zero_are_served_by_one_runner_that_one_process_asked_for() {
         assert_eq!(text_of(&only(answer)), "{}");
     }
     assert_eq!(bench.api.writes(), [json!({"spec": {"replicas": 1}})]);
-    let stages = stages.lock().unwrap().clone();
+    let stages = stages.lock().clone();
     assert_eq!(stages, [Stage::Starting, Stage::Started { run: 0, runs: 1 }]);
 }
 
@@ -56,7 +56,7 @@ async fn a_call_that_comes_while_the_runner_is_let_end_starts_the_next_at_once()
     let call = bench.call("c1", "echo", json!({}));
     let stages = Arc::clone(&call.stages);
     let operator = async {
-        until("it waits", || !stages.lock().unwrap().is_empty()).await;
+        until("it waits", || !stages.lock().is_empty()).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(bench.api.writes(), Vec::<serde_json::Value>::new());
         wants(0);

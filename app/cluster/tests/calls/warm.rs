@@ -26,7 +26,7 @@ async fn a_warm_call_says_nothing_to_the_api_server() {
     assert_eq!(bench.api.requests(), before);
     assert_eq!(bench.api.writes(), Vec::<Value>::new());
     let said = Stage::Said { text: "hello\n".to_owned() };
-    assert_eq!(*call.stages.lock().unwrap(), [Stage::Started { run: 0, runs: 1 }, said]);
+    assert_eq!(*call.stages.lock(), [Stage::Started { run: 0, runs: 1 }, said]);
     // It was let go: a new call of the name is refused.
     let again = bench.run("c1", "echo", json!({})).await;
     assert!(matches!(again, Err(SandboxError::Lost { .. })), "{again:?}");

@@ -21,12 +21,13 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::serve::ListenerExt as _;
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use script::HangUp;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use url::Url;
@@ -125,17 +126,17 @@ impl Scripted {
 
     /// Adds a day for a request to come.
     pub fn push(&self, day: Day) {
-        self.shared.plan().next.push_back(day);
+        self.shared.script.lock().next.push_back(day);
     }
 
     /// What requests get when no day was added for them.
     pub fn otherwise(&self, day: Day) {
-        self.shared.plan().otherwise = day;
+        self.shared.script.lock().otherwise = day;
     }
 
     /// Everything received so far.
     pub fn received(&self) -> Vec<Received> {
-        self.shared.plan().received.clone()
+        self.shared.script.lock().received.clone()
     }
 
     /// How many connections were made so far.
@@ -167,12 +168,8 @@ impl Drop for Scripted {
 }
 
 impl Shared {
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.script.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn receive(&self, received: Received) -> Day {
-        let mut plan = self.plan();
+        let mut plan = self.script.lock();
         plan.received.push(received);
         let count = plan.received.len();
         let day = plan.next.pop_front().unwrap_or_else(|| plan.otherwise.clone());

@@ -12,8 +12,9 @@ use famulus_models::{Config, Models};
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::json;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 
 /// Files by id, and whether the store answers.
 #[derive(Default)]
@@ -25,7 +26,7 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn add(&self, mime: &str, bytes: &[u8], size: u64) -> BlobRef {
         let blob = BlobRef { id: BlobId::new(), sha256: String::new(), mime: mime.into(), size };
-        self.stored.lock().unwrap().push((blob.clone(), bytes.to_vec()));
+        self.stored.lock().push((blob.clone(), bytes.to_vec()));
         blob
     }
 }
@@ -50,7 +51,7 @@ impl Blobs for Files {
         if self.down {
             return Err(BlobError::Store("down".into()));
         }
-        let stored = self.stored.lock().unwrap();
+        let stored = self.stored.lock();
         let (blob, bytes) =
             stored.iter().find(|(b, _)| b.id == id).ok_or(BlobError::Missing { id })?;
         let pieces: Vec<_> =

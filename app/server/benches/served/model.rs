@@ -7,10 +7,11 @@
 use crate::pulse::Pulse;
 use anyhow::{Context, Result};
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -80,20 +81,16 @@ impl Model {
     }
 
     pub(crate) fn behave(&self, manner: Manner) {
-        *lock(&self.shared.manner) = manner;
+        *self.shared.manner.lock() = manner;
     }
 
     pub(crate) fn asked(&self, mark: u64) -> Asked {
-        lock(&self.shared.asked).get(&mark).cloned().unwrap_or_default()
+        self.shared.asked.lock().get(&mark).cloned().unwrap_or_default()
     }
 
     pub(crate) fn end(&self) {
         self.tasks.shutdown();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
@@ -122,14 +119,14 @@ async fn answer(socket: TcpStream, shared: &Shared) -> Result<()> {
     let mark = mark(&body);
     let request: Value = serde_json::from_slice(&body)?;
     let number = {
-        let mut asked = lock(&shared.asked);
+        let mut asked = shared.asked.lock();
         let asked = asked.entry(mark).or_default();
         asked.requests += 1;
         asked.open += 1;
         request["model"].as_str().unwrap_or_default().clone_into(&mut asked.by);
         asked.requests
     };
-    let manner = lock(&shared.manner).clone();
+    let manner = shared.manner.lock().clone();
     let mut answer = Answer { writing };
     let said = async {
         answer.write(HEAD).await?;
@@ -145,7 +142,7 @@ async fn answer(socket: TcpStream, shared: &Shared) -> Result<()> {
         // The caller sends nothing any more: it has hung up.
         _hung_up = reading.read(&mut rest) => Ok(()),
     };
-    let mut asked = lock(&shared.asked);
+    let mut asked = shared.asked.lock();
     if let Some(asked) = asked.get_mut(&mark) {
         asked.open -= 1;
         asked.closed = Some(Instant::now());

@@ -1,9 +1,7 @@
 //! A stream of numbered words, and when each of them was written by the model.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
 
 /// Before the digits of a number in a word.
 pub(crate) const SIGN: u8 = b'#';
@@ -28,14 +26,14 @@ impl Pulse {
     }
 
     pub(crate) fn stamp(&self, number: usize, at: Instant) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if let Some(place) = written.get_mut(number) {
             *place = Some(at);
         }
     }
 
     pub(crate) fn written(&self) -> Vec<Option<Instant>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.written.lock().clone()
     }
 
     /// How long it takes at least.

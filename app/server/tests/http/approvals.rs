@@ -10,11 +10,9 @@ use famulus_core::{
 };
 use famulus_tools::{Policy, Tool, ToolError};
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// A tool whose effect cannot be taken back.
@@ -23,7 +21,7 @@ struct Bell(Mutex<Vec<String>>);
 
 impl Bell {
     fn rung(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 
@@ -57,7 +55,7 @@ impl Tool for Bell {
 
     async fn run(&self, arguments: Value, _: &CallContext) -> Result<ToolOutput, ToolError> {
         let whose = arguments["whose"].as_str().unwrap_or_default().to_owned();
-        self.0.lock().unwrap().push(whose);
+        self.0.lock().push(whose);
         Ok(ToolOutput::Text("it rang".into()))
     }
 }

@@ -3,10 +3,11 @@
 use crate::support::script::Word;
 use anyhow::Result;
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use std::{
     collections::HashSet,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -63,18 +64,12 @@ impl Counter {
     }
 
     pub(crate) fn requests(&self) -> Vec<Counted> {
-        self.shared.lock().requests.clone()
+        self.shared.state.lock().requests.clone()
     }
 
     /// While it holds, the first request of every key is counted, but not answered.
     pub(crate) fn hold(&self, hold: bool) {
         self.shared.holding.send_replace(hold);
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,12 +83,12 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let Some(counted) = line.strip_suffix('\n').and_then(parse) else { return };
     if counted.tool == ASKS {
         // Whether it came: what came of it is the same for all.
-        let came = shared.lock().keys.contains(&counted.key);
+        let came = shared.state.lock().keys.contains(&counted.key);
         let _gone = writing.write_all(if came { b"counted\n" } else { b"unknown\n" }).await;
         return;
     }
     let is_first = {
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         let is_first = state.keys.insert(counted.key.clone());
         // A runner takes a call for the one that it has, if it comes again under its name.
         if is_first || counted.tool != Word::P.tool() {

@@ -9,11 +9,9 @@ use axum::{
     routing::post,
 };
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use serde_json::Value;
-use std::{
-    net::Ipv4Addr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{net::Ipv4Addr, sync::Arc};
 use tokio::net::TcpListener;
 
 /// One request, as it arrived.
@@ -47,11 +45,7 @@ impl Receiver {
     }
 
     pub(crate) fn received(&self) -> Vec<Delivery> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Delivery>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock().clone()
     }
 }
 
@@ -60,7 +54,7 @@ async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes)
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let (Some(id), Some(body)) = (id, body) else { return StatusCode::BAD_REQUEST };
     let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
-    receiver.lock().push(Delivery {
+    receiver.log.lock().push(Delivery {
         id: id.to_owned(),
         conversation: text("conversation_id"),
         markdown: text("markdown"),

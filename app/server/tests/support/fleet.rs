@@ -1,6 +1,7 @@
 //! The processes of one run: started, killed, stopped and continued, each in its place.
 
 use anyhow::{Context, Result, bail, ensure};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::{
@@ -9,10 +10,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 use tokio::{
@@ -89,7 +87,7 @@ impl Fleet {
         };
         let ready = ready
             .with_context(|| format!("process {number} did not start: {}", self.tail(number)))?;
-        let mut places = self.lock();
+        let mut places = self.places.lock();
         while places.len() <= place {
             places.push(None);
         }
@@ -111,7 +109,7 @@ impl Fleet {
 
     /// Ends the process of a place at once, whatever it does; false when the place is free.
     pub(crate) async fn kill(&self, place: usize) -> Result<bool> {
-        let running = self.lock().get_mut(place).and_then(Option::take);
+        let running = self.places.lock().get_mut(place).and_then(Option::take);
         let Some(mut running) = running else { return Ok(false) };
         running.child.kill().await?;
         Ok(true)
@@ -120,7 +118,7 @@ impl Fleet {
     /// Asks the process of a place to end, and waits until it has handed its work over; false when
     /// the place is free.
     pub(crate) async fn end(&self, place: usize) -> Result<bool> {
-        let running = self.lock().get_mut(place).and_then(Option::take);
+        let running = self.places.lock().get_mut(place).and_then(Option::take);
         let Some(mut running) = running else { return Ok(false) };
         kill_process(running.pid, Signal::TERM)?;
         let ended = timeout(DRAINED, running.child.wait()).await;
@@ -131,7 +129,7 @@ impl Fleet {
 
     /// Sends a signal to the process of a place; false when the place is free.
     pub(crate) fn signal(&self, place: usize, signal: Signal) -> Result<bool> {
-        let places = self.lock();
+        let places = self.places.lock();
         let Some(Some(running)) = places.get(place) else { return Ok(false) };
         kill_process(running.pid, signal)?;
         Ok(true)
@@ -139,7 +137,7 @@ impl Fleet {
 
     /// How the process of a place ended, and frees the place; `None` while it runs.
     pub(crate) fn ended(&self, place: usize) -> Result<Option<ExitStatus>> {
-        let mut places = self.lock();
+        let mut places = self.places.lock();
         let Some(slot) = places.get_mut(place) else { return Ok(None) };
         let Some(running) = slot else { return Ok(None) };
         let status = running.child.try_wait()?;
@@ -151,14 +149,14 @@ impl Fleet {
 
     /// The places that are taken.
     pub(crate) fn taken(&self) -> Vec<usize> {
-        let places = self.lock();
+        let places = self.places.lock();
         let taken = places.iter().enumerate().filter(|(_, running)| running.is_some());
         taken.map(|(place, _)| place).collect()
     }
 
     /// Where each process listens.
     pub(crate) fn addresses(&self) -> Vec<(usize, SocketAddr)> {
-        let places = self.lock();
+        let places = self.places.lock();
         let each = places.iter().enumerate();
         each.filter_map(|(place, running)| Some((place, running.as_ref()?.ready.public))).collect()
     }
@@ -168,7 +166,7 @@ impl Fleet {
         let is_it = |running: &Option<Running>| {
             running.as_ref().is_some_and(|running| running.ready.worker == worker)
         };
-        self.lock().iter().position(is_it)
+        self.places.lock().iter().position(is_it)
     }
 
     /// The ends of the latest logs, for a failure.
@@ -190,9 +188,5 @@ impl Fleet {
         let text = text.unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN)..].join("\n")
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Running>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,10 +9,11 @@ use crate::support::{
     world::World,
 };
 use anyhow::{Result, ensure};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -60,29 +61,25 @@ struct Inner {
 
 impl Log {
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.lock().sent.clone()
+        self.inner.lock().sent.clone()
     }
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
-        self.lock().scheduled.clone()
+        self.inner.lock().scheduled.clone()
     }
 
     pub(crate) fn stopped(&self) -> BTreeSet<Uuid> {
-        self.lock().stopped.clone()
+        self.inner.lock().stopped.clone()
     }
 
     /// What the owner answers to a question of this message; `None` before it is acknowledged.
     fn answer(&self, number: u64) -> Option<bool> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.sent.iter().find(|sent| sent.number == number).map(|sent| !sent.script.denied)
     }
 
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +117,7 @@ impl Person {
         let text = script.text(number);
         let ack = self.client.say(conversation, &key, &text, meeting).await?;
         let sent = Sent { number, key, conversation, script, meeting, ack };
-        self.log.lock().sent.push(sent.clone());
+        self.log.inner.lock().sent.push(sent.clone());
         Ok(sent)
     }
 
@@ -137,13 +134,13 @@ impl Person {
         let number = self.log.number();
         let note = script.text(number);
         self.client.schedule(conversation, &note).await?;
-        self.log.lock().scheduled.push(Scheduled { number, note, script });
+        self.log.inner.lock().scheduled.push(Scheduled { number, note, script });
         Ok(())
     }
 
     /// Stops what runs in a conversation.
     pub(crate) async fn stop(&self, conversation: Uuid) -> Result<()> {
-        self.log.lock().stopped.insert(conversation);
+        self.log.inner.lock().stopped.insert(conversation);
         self.client.stop(conversation).await
     }
 

@@ -14,11 +14,12 @@ use famulus_queue::{
     worker::{self, Handler, Limits, Outcome},
 };
 use famulus_store::{Accept, Store};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio_util::sync::CancellationToken;
@@ -51,12 +52,8 @@ impl Stamps {
         Arc::new(Self { bench, begun: Mutex::default() })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Instant>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn begun(&self, turn: TurnId) -> Option<Instant> {
-        self.lock().get(&turn.0).copied()
+        self.begun.lock().get(&turn.0).copied()
     }
 }
 
@@ -64,7 +61,7 @@ impl Stamps {
 impl Handler for Stamps {
     async fn work(&self, lease: Lease, _cancel: CancellationToken) -> Outcome {
         let at = Instant::now();
-        self.lock().entry(lease.job.id).or_insert(at);
+        self.begun.lock().entry(lease.job.id).or_insert(at);
         if let Err(error) = settle(&self.bench, &[lease]).await {
             eprintln!("a lease was not settled: {error:#}");
             return Outcome::Retry { delay: Duration::ZERO, blameless: false };

@@ -14,8 +14,9 @@ use famulus_core::schedule::{
 };
 use famulus_core::tool::CallKey;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
@@ -27,14 +28,14 @@ impl HandClock {
     }
 
     pub fn advance(&self, by: SignedDuration) {
-        let mut now = lock(&self.0);
+        let mut now = self.0.lock();
         *now = now.saturating_add(by).unwrap_or(*now);
     }
 }
 
 impl Clock for HandClock {
     fn now(&self) -> Timestamp {
-        *lock(&self.0)
+        *self.0.lock()
     }
 }
 
@@ -60,7 +61,7 @@ impl FakeKnowledge {
 #[async_trait]
 impl KnowledgeStore for FakeKnowledge {
     async fn digest(&self, person: PersonId) -> Result<Vec<Knowledge>, StoreError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let own = state.entries.iter().filter(|(owner, _)| *owner == person);
         Ok(own
             .map(|(_, entry)| match entry.kind {
@@ -75,7 +76,7 @@ impl KnowledgeStore for FakeKnowledge {
         person: PersonId,
         id: KnowledgeId,
     ) -> Result<Option<Knowledge>, StoreError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let found = state.entries.iter().find(|(owner, e)| *owner == person && e.id == id);
         Ok(found.map(|(_, entry)| entry.clone()))
     }
@@ -87,7 +88,7 @@ impl KnowledgeStore for FakeKnowledge {
         entry: Upsert,
     ) -> Result<Option<Knowledge>, StoreError> {
         let now = self.clock.now();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(done) = state.upserts.get(&key) {
             return Ok(done.clone());
         }
@@ -114,7 +115,7 @@ impl KnowledgeStore for FakeKnowledge {
         key: CallKey,
         id: KnowledgeId,
     ) -> Result<bool, StoreError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(done) = state.deletes.get(&key) {
             return Ok(*done);
         }
@@ -148,7 +149,7 @@ impl FakeSchedules {
 #[async_trait]
 impl ScheduleStore for FakeSchedules {
     async fn list(&self, person: PersonId) -> Result<Vec<Schedule>, StoreError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         Ok(state.schedules.iter().filter(|schedule| schedule.person == person).cloned().collect())
     }
 
@@ -160,7 +161,7 @@ impl ScheduleStore for FakeSchedules {
     ) -> Result<Schedule, ScheduleError> {
         let id = schedule_id_of(key);
         let now = self.clock.now();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(done) = state.schedules.iter().find(|schedule| schedule.id == id) {
             return Ok(done.clone());
         }
@@ -196,7 +197,7 @@ impl ScheduleStore for FakeSchedules {
         change: ScheduleChange,
     ) -> Result<Option<Schedule>, ScheduleError> {
         let now = self.clock.now();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(done) = state.changes.get(&key) {
             return Ok(done.clone());
         }
@@ -215,7 +216,7 @@ impl ScheduleStore for FakeSchedules {
         key: CallKey,
         id: ScheduleId,
     ) -> Result<bool, StoreError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(done) = state.deletes.get(&key) {
             return Ok(*done);
         }
@@ -246,9 +247,4 @@ fn apply(
     new.next_due = new.rule.next_after(&new.time_zone, new.created_at, now)?;
     *schedule = new.clone();
     Ok(new)
-}
-
-/// A test that failed while it held the lock has failed already.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

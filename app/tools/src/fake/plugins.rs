@@ -1,7 +1,6 @@
 //! Plugins in memory. They keep what the port promises: a call happens once for its name, and what
 //! came of it is kept until it is acknowledged.
 
-use super::lock;
 use async_trait::async_trait;
 use famulus_core::StoreError;
 use famulus_core::blob::{BlobError, BlobRef, Blobs};
@@ -14,8 +13,9 @@ use famulus_core::sandbox::{
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// What a call comes to.
@@ -61,22 +61,22 @@ impl FakeSandboxes {
 
     /// The calls that were made, in order.
     pub fn calls(&self) -> Vec<SandboxCall> {
-        lock(&self.state).calls.clone()
+        self.state.lock().calls.clone()
     }
 
     /// The names of results that were let go.
     pub fn acknowledged(&self) -> Vec<String> {
-        lock(&self.state).acknowledged.clone()
+        self.state.lock().acknowledged.clone()
     }
 
     /// Whoever asks after a call next hears this, once.
     pub fn trouble(&self, error: SandboxError) {
-        lock(&self.state).trouble = Some(error);
+        self.state.lock().trouble = Some(error);
     }
 
     /// Puts what a call came to, as a runner does that goes on without its caller.
     pub fn keep(&self, id: &str, answer: SandboxAnswer) {
-        lock(&self.state).kept.insert(id.to_owned(), answer);
+        self.state.lock().kept.insert(id.to_owned(), answer);
     }
 }
 
@@ -112,17 +112,17 @@ pub fn result(output: RunOutput) -> SandboxResult {
 #[async_trait]
 impl Sandboxes for FakeSandboxes {
     async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError> {
-        Ok(lock(&self.plugins).clone())
+        Ok(self.plugins.lock().clone())
     }
 
     async fn run(&self, call: SandboxCall) -> Result<SandboxAnswer, SandboxError> {
         let (id, cancel) = (call.id.clone(), call.cancel.clone());
-        if let Some(kept) = lock(&self.state).kept.get(&id) {
+        if let Some(kept) = self.state.lock().kept.get(&id) {
             return Ok(kept.clone());
         }
         let play = (self.plan)(&call);
         call.progress.tell(Stage::Started { run: 0, runs: 1 });
-        lock(&self.state).calls.push(call);
+        self.state.lock().calls.push(call);
         let answer = match play {
             Play::End(result) => SandboxAnswer::Ended(result),
             Play::Later => SandboxAnswer::Running,
@@ -146,12 +146,12 @@ impl Sandboxes for FakeSandboxes {
         _sent: Timestamp,
         _person: PersonId,
     ) -> Result<Option<SandboxAnswer>, SandboxError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.trouble.take().map_or_else(|| Ok(state.kept.get(id).cloned()), Err)
     }
 
     async fn acknowledge(&self, _plugin: &str, id: &str) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.kept.remove(id);
         state.acknowledged.push(id.to_owned());
     }
@@ -171,21 +171,21 @@ pub struct FakeRevisions {
 #[async_trait]
 impl Revisions for FakeRevisions {
     async fn described(&self, digest: &str) -> Result<Option<Description>, StoreError> {
-        Ok(lock(&self.descriptions).get(digest).cloned())
+        Ok(self.descriptions.lock().get(digest).cloned())
     }
 }
 
 #[async_trait]
 impl LateCalls for FakeRevisions {
     async fn expect(&self, call: &LateCall) -> Result<(), StoreError> {
-        let mut expected = lock(&self.expected);
+        let mut expected = self.expected.lock();
         expected.retain(|other| other.id != call.id);
         expected.push(call.clone());
         Ok(())
     }
 
     async fn is_late(&self, _person: PersonId, id: &str) -> Result<bool, StoreError> {
-        Ok(lock(&self.expected).iter().any(|call| call.id == id))
+        Ok(self.expected.lock().iter().any(|call| call.id == id))
     }
 }
 
@@ -201,7 +201,7 @@ impl FakeBlobs {
             mime: mime.to_owned(),
             size: bytes.len() as u64,
         };
-        lock(&self.0).push((person, blob.clone(), bytes::Bytes::from_static(bytes)));
+        self.0.lock().push((person, blob.clone(), bytes::Bytes::from_static(bytes)));
         blob
     }
 }
@@ -228,7 +228,7 @@ impl Blobs for FakeBlobs {
             mime: mime.to_owned(),
             size: all.len() as u64,
         };
-        lock(&self.0).push((person, blob.clone(), all.into()));
+        self.0.lock().push((person, blob.clone(), all.into()));
         Ok(blob)
     }
 
@@ -237,7 +237,7 @@ impl Blobs for FakeBlobs {
         person: PersonId,
         id: BlobId,
     ) -> Result<(BlobRef, BoxStream<'static, Result<bytes::Bytes, BlobError>>), BlobError> {
-        let files = lock(&self.0);
+        let files = self.0.lock();
         let found = files.iter().find(|(owner, blob, _)| *owner == person && blob.id == id);
         let (_, blob, bytes) = found.ok_or(BlobError::Missing { id })?;
         Ok((blob.clone(), stream::iter([Ok(bytes.clone())]).boxed()))

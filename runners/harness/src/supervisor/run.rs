@@ -5,11 +5,12 @@ use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::Isolation;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use rustix::process::getpid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdout, Command};
@@ -62,7 +63,7 @@ impl Supervisor {
 
     /// What held the last process that was started.
     pub fn isolation(&self) -> Option<Isolation> {
-        *self.shared.isolation.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared.isolation.lock()
     }
 
     /// Runs the job to its end. What the tool says on the way goes to `said`. Ends it when `cancel`
@@ -113,7 +114,7 @@ impl Supervisor {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
-        let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.shared.known.lock();
         let inner = command.spawn().map_err(SupervisorError::Spawn)?;
         let pid = inner.id();
         known.extend(pid);
@@ -122,7 +123,7 @@ impl Supervisor {
     }
 
     fn note(&self, isolation: Isolation) {
-        let mut last = self.shared.isolation.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.shared.isolation.lock();
         *last = Some(isolation);
     }
 }
@@ -162,7 +163,7 @@ impl Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         if let Some(pid) = self.pid {
-            self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+            self.shared.known.lock().remove(&pid);
         }
     }
 }
@@ -171,7 +172,7 @@ impl Shared {
     /// Ends what a dead supervisor left: whoever became a child of the runner, its subreaper, and is
     /// no supervisor.
     fn end_orphans(&self) {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let is_ours = |pid: i32| u32::try_from(pid).is_ok_and(|pid| known.contains(&pid));
         if let Err(Surviving { count, missed }) = end_but(getpid(), &is_ours) {
             tracing::error!(count, ?missed, "what a supervisor left behind does not end");

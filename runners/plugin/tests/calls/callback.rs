@@ -1,9 +1,10 @@
 //! Results of async tools go to the app by themselves.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::{Accepted, CALL_TOKEN_HEADER, CallState, Delivery, Reason, VERSION, paths};
+use parking_lot::Mutex;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +50,7 @@ async fn answer_one(mut socket: TcpStream, answer: &str, heard: &Heard) {
             break (lower, body.to_owned());
         }
     };
-    heard.lock().unwrap().push((head, serde_json::from_str(&body).unwrap()));
+    heard.lock().push((head, serde_json::from_str(&body).unwrap()));
     let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n");
     let _gone = socket.write_all(answer.as_bytes()).await;
 }
@@ -72,8 +73,8 @@ async fn a_callback_is_repeated_until_it_is_accepted_and_the_result_stays() {
     let accepted: Accepted = accepted.json().await.unwrap();
     assert_eq!((accepted.call, accepted.status.as_str()), (call_id("c1"), "running"));
 
-    until("the app was told three times", || heard.lock().unwrap().len() == 3).await;
-    for (head, delivery) in heard.lock().unwrap().iter() {
+    until("the app was told three times", || heard.lock().len() == 3).await;
+    for (head, delivery) in heard.lock().iter() {
         assert!(head.starts_with("post /v1/callbacks/c1 http/1.1\r\n"), "{head}");
         assert!(head.contains(&format!("\r\nauthorization: bearer {BEARER}\r\n")), "{head}");
         assert!(head.contains(&format!("\r\n{CALL_TOKEN_HEADER}: one-time-token\r\n")), "{head}");
@@ -83,7 +84,7 @@ async fn a_callback_is_repeated_until_it_is_accepted_and_the_result_stays() {
     }
     // Once accepted it is not sent again, and stays until it is acknowledged.
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_eq!(heard.lock().unwrap().len(), 3);
+    assert_eq!(heard.lock().len(), 3);
     assert!(matches!(runner.state("c1").await, CallState::Ended { .. }));
     assert_eq!(runner.acknowledge("c1").await, StatusCode::NO_CONTENT);
 }
@@ -95,12 +96,12 @@ async fn an_acknowledged_result_is_not_delivered_any_more() {
     let runner = bench.start();
     let (url, heard) = app(&["500 Oops"]).await;
     post(&runner, "c1", "later", &url).await;
-    until("the app was told", || !heard.lock().unwrap().is_empty()).await;
+    until("the app was told", || !heard.lock().is_empty()).await;
     assert_eq!(runner.acknowledge("c1").await, StatusCode::NO_CONTENT);
-    let told = heard.lock().unwrap().len();
+    let told = heard.lock().len();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     // One may have been on its way.
-    assert!(heard.lock().unwrap().len() <= told + 1);
+    assert!(heard.lock().len() <= told + 1);
 }
 
 #[tokio::test]
@@ -112,20 +113,20 @@ async fn a_successor_delivers_what_its_predecessor_could_not() {
     let mut runner = bench.start();
     let (deaf, refused) = app(&["500 Oops"]).await;
     post(&runner, "done", "quick", &deaf).await;
-    until("it was tried", || !refused.lock().unwrap().is_empty()).await;
+    until("it was tried", || !refused.lock().is_empty()).await;
     post(&runner, "cut", "waits", &deaf).await;
     until("it runs", || !bench.read("state/pid").is_empty()).await;
     runner.kill();
     until("the tool ends", || !lives(&bench.read("state/pid"))).await;
-    refused.lock().unwrap().clear();
+    refused.lock().clear();
     let _runner = bench.start();
     until("both were told", || {
-        let heard = refused.lock().unwrap();
+        let heard = refused.lock();
         let told = |id: &str| heard.iter().any(|(_, one)| one.result.call == call_id(id));
         told("done") && told("cut")
     })
     .await;
-    let heard = refused.lock().unwrap();
+    let heard = refused.lock();
     for (_, delivery) in heard.iter() {
         let run = &delivery.result.runs[0];
         if delivery.result.call == call_id("cut") {
@@ -145,8 +146,8 @@ async fn a_runner_that_is_asked_to_end_delivers_its_results_first() {
     post(&runner, "c1", "later", &url).await;
     let pid = rustix::process::Pid::from_child(&runner.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    until("the app was told twice", || heard.lock().unwrap().len() == 2).await;
-    assert_eq!(text_of(&heard.lock().unwrap()[1].1.result.runs[0]), "late\n");
+    until("the app was told twice", || heard.lock().len() == 2).await;
+    assert_eq!(text_of(&heard.lock()[1].1.result.runs[0]), "late\n");
     // It is with the app when the app says so.
     assert!(runner.child.try_wait().unwrap().is_none());
     assert_eq!(runner.acknowledge("c1").await, StatusCode::NO_CONTENT);

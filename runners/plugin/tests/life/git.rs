@@ -16,7 +16,7 @@ fn plain(repository: &Repository) {
 
 fn kept(house: &House, revision: &str) -> Vec<(String, Vec<u8>)> {
     let hex = revision.strip_prefix("sha256:").unwrap();
-    let bundle = house.kept.lock().unwrap().bundles[hex].clone();
+    let bundle = house.kept.lock().bundles[hex].clone();
     let mut archive = tar::Archive::new(&bundle[..]);
     let entries = archive.entries().unwrap().map(|entry| {
         let mut entry = entry.unwrap();

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::revision::{Built, Bundled, Description};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -333,7 +334,7 @@ fn refused(kept: &Shared, headers: &HeaderMap) -> Option<StatusCode> {
     let known = header("authorization") == Some(&format!("Bearer {BEARER}"))
         && header("famulus-plugin") == Some(UID)
         && header("famulus-rendered") == Some("1");
-    let mut kept = kept.lock().unwrap();
+    let mut kept = kept.lock();
     if kept.refusals > 0 {
         kept.refusals -= 1;
         return Some(StatusCode::UNAUTHORIZED);
@@ -351,7 +352,7 @@ async fn describe(
         return status;
     }
     let description = serde_json::from_slice(&body).unwrap();
-    kept.lock().unwrap().descriptions.insert(hex, description);
+    kept.lock().descriptions.insert(hex, description);
     StatusCode::NO_CONTENT
 }
 
@@ -364,7 +365,7 @@ async fn take_bundle(
     if let Some(status) = refused(&kept, &headers) {
         return status;
     }
-    kept.lock().unwrap().bundles.insert(hex, body.to_vec());
+    kept.lock().bundles.insert(hex, body.to_vec());
     StatusCode::NO_CONTENT
 }
 
@@ -376,5 +377,5 @@ async fn give_bundle(
     if let Some(status) = refused(&kept, &headers) {
         return Err(status);
     }
-    kept.lock().unwrap().bundles.get(&hex).cloned().ok_or(StatusCode::NOT_FOUND)
+    kept.lock().bundles.get(&hex).cloned().ok_or(StatusCode::NOT_FOUND)
 }

@@ -8,7 +8,7 @@ use crate::house::{House, MANIFEST, inline, tool};
 async fn files_of_the_order_become_a_revision_that_the_app_keeps() {
     let house = House::new().await;
     // The app does not know the Pod at first.
-    house.kept.lock().unwrap().refusals = 2;
+    house.kept.lock().refusals = 2;
     let manifest = r#"{"name":"test","description":"It greets.","instructions":"Set a key.",
         "config":{"key":{"description":"d","required":true},
             "url":{"description":"d","required":true,"default":"http://x"}}}"#;
@@ -34,7 +34,7 @@ async fn files_of_the_order_become_a_revision_that_the_app_keeps() {
     assert_eq!((required_keys, config_keys.len()), (vec!["key".to_owned()], 2));
     let hex = revision.strip_prefix("sha256:").unwrap();
     {
-        let kept = house.kept.lock().unwrap();
+        let kept = house.kept.lock();
         let description = &kept.descriptions[hex];
         assert_eq!(description.description, "It greets.");
         assert_eq!(description.instructions.as_deref(), Some("Set a key."));
@@ -54,7 +54,7 @@ async fn a_kept_bundle_is_believed_by_its_digest_alone() {
     house.order("test", inline(&files));
     let (revision, _) = house.bundle().await;
     let hex = revision.strip_prefix("sha256:").unwrap().to_owned();
-    house.kept.lock().unwrap().bundles.get_mut(&hex).unwrap()[600] ^= 1;
+    house.kept.lock().bundles.get_mut(&hex).unwrap()[600] ^= 1;
     house.order("test", serde_json::json!({"revision": revision}));
     let (reason, message) = house.bundle_failure().await;
     assert_eq!(reason, "BuildFailed");
@@ -74,7 +74,7 @@ async fn what_is_wrong_with_manifests_is_said_and_nothing_is_kept() {
     assert_eq!(reason, "ManifestInvalid");
     assert!(message.contains("key `name` is `other`"), "{message}");
     assert!(message.contains("t/manifest.json: it is no JSON"), "{message}");
-    assert!(house.kept.lock().unwrap().bundles.is_empty());
+    assert!(house.kept.lock().bundles.is_empty());
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn a_runner_takes_its_revision_and_builds_it_once() {
     let init = "echo \"{\\\"at\\\": \\\"$(pwd -P)\\\"}\" > made; echo again >> runs";
     let (house, revision) = kept(&files(init)).await;
     // As long as the app does not know the Pod.
-    house.kept.lock().unwrap().refusals = 3;
+    house.kept.lock().refusals = 3;
     let runner = serve(&house, &[]);
     ready(&runner).await;
     let hex = revision.strip_prefix("sha256:").unwrap();
@@ -75,7 +75,7 @@ async fn a_runner_takes_its_revision_and_builds_it_once() {
 
     // Its container began anew, in the same Pod: the tree is there, and the app is not needed.
     house.mount(3, Some(&revision), &json!({}), BEARER);
-    house.kept.lock().unwrap().bundles.clear();
+    house.kept.lock().bundles.clear();
     let runner = serve(&house, &[]);
     ready(&runner).await;
     serves(&runner, &revision).await;
@@ -110,12 +110,12 @@ async fn a_revision_that_cannot_be_made_ready_ends_the_runner_with_the_reason() 
     assert!(!house.path("state/incoming.tar").exists());
 
     let hex = revision.strip_prefix("sha256:").unwrap();
-    house.kept.lock().unwrap().bundles.insert(hex.to_owned(), b"another".to_vec());
+    house.kept.lock().bundles.insert(hex.to_owned(), b"another".to_vec());
     let (reason, message) = failure(&house, serve(&house, &[])).await;
     assert_eq!(reason, "BuildFailed");
     assert!(message.contains(&format!("what the app sent as {revision} is sha256:")), "{message}");
 
-    house.kept.lock().unwrap().bundles.clear();
+    house.kept.lock().bundles.clear();
     let (reason, message) = failure(&house, serve(&house, &[])).await;
     assert_eq!(reason, "RevisionUnknown");
     assert!(message.contains(&format!("the app keeps no revision {revision}")), "{message}");

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -36,7 +37,7 @@ async fn serve(web: Web, tasks: &Tasks) -> String {
 async fn answer(State(web): State<Web>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
-    web.asked.lock().unwrap().push(path.clone());
+    web.asked.lock().push(path.clone());
     if let Some(elsewhere) = &web.elsewhere {
         let to = format!("{elsewhere}{}", head.uri);
         let response = Response::builder().status(StatusCode::FOUND).header("location", to);
@@ -91,13 +92,13 @@ async fn a_repository_is_fetched_over_http_and_a_redirect_is_not_followed() {
     assert_eq!(found, Some(commit));
 
     // Somebody allowed sends to somebody who was not looked at.
-    web.asked.lock().unwrap().clear();
+    web.asked.lock().clear();
     let elsewhere = Some(format!("http://{host}"));
     let lure = Web { elsewhere, asked: Arc::default(), ..web.clone() };
     let lured = serve(lure.clone(), &tasks).await;
     house.order_of("test", source(&lured), std::slice::from_ref(&lured));
     let (reason, message) = house.bundle_failure().await;
     assert_eq!(reason, "SourceUnreachable", "{message}");
-    assert!(!lure.asked.lock().unwrap().is_empty());
-    assert!(web.asked.lock().unwrap().is_empty(), "{:?}", web.asked.lock().unwrap());
+    assert!(!lure.asked.lock().is_empty());
+    assert!(web.asked.lock().is_empty(), "{:?}", web.asked.lock());
 }

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_cluster_tests::beside::node;
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
@@ -116,7 +117,7 @@ impl Beside {
         let to = Arc::clone(&said);
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                to.lock().unwrap().push((Instant::now(), line));
+                to.lock().push((Instant::now(), line));
             }
         });
         Self { _child: child, said }
@@ -124,7 +125,7 @@ impl Beside {
 
     /// What it said, and when.
     pub(crate) fn said(&self) -> Vec<(Instant, String)> {
-        self.said.lock().unwrap().clone()
+        self.said.lock().clone()
     }
 }
 

@@ -27,11 +27,12 @@ use famulus_server::{
 use famulus_store::Connect;
 use famulus_tools::Tool;
 use futures::FutureExt as _;
+use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder};
 use secrecy::ExposeSecret as _;
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 use tokio::net::TcpListener;
@@ -103,7 +104,7 @@ pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
     let world = World { database, owner, token: secret, running: Mutex::new(vec![(tasks, app)]) };
     let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
     let World { database, running, .. } = world;
-    for (tasks, app) in running.into_inner().unwrap() {
+    for (tasks, app) in running.into_inner() {
         let _stragglers = tasks.drain(Duration::from_secs(5)).await;
         app.store.close().await;
     }
@@ -116,7 +117,7 @@ pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
 impl World {
     /// A request at the first assistant's door for sandboxes, with what opens it in these tests.
     pub(crate) fn at_sandbox_door(&self, method: Method, path: &str) -> RequestBuilder {
-        let address = self.running.lock().unwrap()[0].1.callback.unwrap();
+        let address = self.running.lock()[0].1.callback.unwrap();
         self.owner
             .anybody(method, format!("http://{address}{path}"))
             .bearer_auth("yes")
@@ -126,7 +127,7 @@ impl World {
 
     /// Ends the first assistant.
     pub(crate) async fn end_first(&self) {
-        let (tasks, app) = self.running.lock().unwrap().remove(0);
+        let (tasks, app) = self.running.lock().remove(0);
         let _stragglers = tasks.drain(Duration::from_secs(5)).await;
         app.store.close().await;
     }
@@ -136,7 +137,7 @@ impl World {
         let tasks = Tasks::new();
         let app = start(setup, &self.database, &tasks).await;
         let owner = Client::new(app.public, &self.token);
-        self.running.lock().unwrap().push((tasks, app));
+        self.running.lock().push((tasks, app));
         owner
     }
 }

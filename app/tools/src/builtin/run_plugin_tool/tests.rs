@@ -48,7 +48,7 @@ async fn what_is_not_permitted_is_not_found_and_nothing_runs() {
 async fn a_plugin_that_is_not_ready_says_why() {
     let mut bench = Bench::new();
     {
-        let mut plugins = bench.sandboxes.plugins.lock().unwrap();
+        let mut plugins = bench.sandboxes.plugins.lock();
         let weather = plugins.iter_mut().find(|plugin| plugin.name == "weather").unwrap();
         (weather.ready, weather.reason) = (false, "Suspended".into());
         weather.message = "the owner switched it off".into();
@@ -67,7 +67,7 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     assert!(text.contains("is running") && text.contains(&id), "{text}");
     let call = &bench.sandboxes.calls()[0];
     let token = call.token.as_deref().unwrap();
-    let expected = std::mem::take(&mut *bench.revisions.expected.lock().unwrap());
+    let expected = std::mem::take(&mut *bench.revisions.expected.lock());
     let [LateCall { id: expected_id, token_hash, conversation, expires_at, .. }] = &expected[..]
     else {
         panic!("{expected:?}")
@@ -85,7 +85,7 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
 #[tokio::test]
 async fn a_tool_of_which_nothing_is_known_does_not_run() {
     let mut bench = Bench::new();
-    bench.revisions.descriptions.lock().unwrap().clear();
+    bench.revisions.descriptions.lock().clear();
     let error = bench.error("run_plugin_tool", look("Berlin")).await;
     assert!(error.contains("famulus.dev/refresh"), "{error}");
     assert!(bench.sandboxes.calls().is_empty());

@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::Bench;
 
@@ -15,13 +17,13 @@ static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// Writes a script that anybody may run, into a folder that is there.
 pub(super) fn write(path: &Path, script: &str) {
-    let _alone = PROGRAMS.lock().unwrap();
+    let _alone = PROGRAMS.lock();
     fs::write(path, script).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 pub(super) fn start(command: &mut Command) -> Child {
-    let _alone = PROGRAMS.lock().unwrap();
+    let _alone = PROGRAMS.lock();
     command.spawn().unwrap()
 }
 
