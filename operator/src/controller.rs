@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use famulus_crds::labels::OPERATOR;
 use famulus_crds::plugin::{Plugin, Reason};
+use famulus_errors::chain;
 use famulus_lifecycle::Tasks;
 use futures::{FutureExt, Stream, StreamExt, pin_mut, stream};
 use kube::runtime::controller::{Action, Config, applier};
@@ -108,12 +109,7 @@ async fn look_at(queued: Arc<Queued>, context: Arc<Context>) -> Result<Action, E
 
 /// What only a person can help with is said where the owner looks.
 async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
+    let text = chain(error);
     let name = plugin.name_any();
     match kind {
         Failing::Conflict

@@ -3,7 +3,6 @@
 //! All of its settings are variables of its environment (`FAMULUS_OPERATOR_…`).
 
 use std::env;
-use std::error::Error;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_operator::context::Context;
 use famulus_operator::controller;
@@ -83,15 +83,7 @@ fn main() -> ExitCode {
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let mut message = error.to_string();
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                message = format!("{message}: {error}");
-                cause = error.source();
-            }
-            say(&message)
-        }
+        Err(error) => say(&chain(&error)),
     }
 }
 

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use famulus_core::{StoreError, blob::BlobError, schedule::ScheduleError};
+use famulus_errors::chain;
 use famulus_store::{AcceptError, Error, PersonError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -181,14 +182,7 @@ impl Problem {
 
     /// An error whose message names the cause, and for which trying again does not help.
     fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut chain = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            chain.push_str(": ");
-            chain.push_str(&error.to_string());
-            cause = error.source();
-        }
-        tracing::error!(error = %chain, "a request failed");
+        tracing::error!(error = chain(error), "a request failed");
         Self::new(
             Kind::Internal,
             error.to_string(),

@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use famulus_core::event::EventId;
+use famulus_errors::causes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
@@ -245,12 +246,6 @@ fn seconds(header: &HeaderValue) -> Option<u64> {
 
 /// Whether somebody said that nobody listens, as opposed to no answer at all.
 fn is_refused(error: &reqwest::Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return error.kind() == io::ErrorKind::ConnectionRefused;
-        }
-        cause = error.source();
-    }
-    false
+    let io = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>());
+    io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused)
 }

@@ -119,16 +119,9 @@ impl Error {
         refusal.retry_after.map(Duration::from_secs)
     }
 
-    /// Message and causes on one line each, for a terminal that stays open.
+    /// Message and causes on one line, for a terminal that stays open.
     pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(cause) = source {
-            text.push_str(": ");
-            text.push_str(&one_line(&cause.to_string()));
-            source = cause.source();
-        }
-        text
+        one_line(&famulus_errors::chain(self))
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use famulus_core::sandbox::{Progress, SandboxError, Stage};
 use famulus_crds::plugin::Plugin;
+use famulus_errors::chain;
 use futures::future::{pending, select_all};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Error};
@@ -22,7 +23,6 @@ use crate::cluster::Cluster;
 use crate::plugin::Known;
 use crate::runner::Runner;
 use crate::table::Pick;
-use crate::watches::words_of;
 use crate::wire;
 
 /// After so long another one asks: who was let may have died.
@@ -115,7 +115,7 @@ impl Cluster {
         if request.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
             let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
             request.asked = Some(Instant::now());
-            request.trouble = may.as_ref().err().map(|error| words_of(error));
+            request.trouble = may.as_ref().err().map(|error| chain(error));
             request.may = may.unwrap_or_default();
         }
         if !request.may || known.replicas > 0 {
@@ -124,7 +124,7 @@ impl Cluster {
         request.may = false;
         tracing::info!(plugin.name = known.name, "a runner is asked for");
         if let Err(error) = self.scale(known, 1, None).await {
-            let error = words_of(&error);
+            let error = chain(&error);
             tracing::warn!(plugin.name = known.name, error, "no runner could be asked for");
             request.trouble = Some(error);
         }

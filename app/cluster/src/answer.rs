@@ -7,6 +7,7 @@ use std::time::Duration;
 use famulus_core::blob::{BlobError, BlobRef, Blobs};
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{RunOutput, SandboxResult, SandboxRun};
+use famulus_errors::chain;
 use famulus_protocol::{
     CallId, CallResult, FILES, FILES_BYTES, Failure, Kind, Outcome, OutputFile, Reason, Run,
 };
@@ -144,7 +145,7 @@ async fn once(
         Ok(Err(BlobError::TooLarge { limit: _ })) => {
             Err(Missed::ForGood(format!("the files of a call may have {FILES_BYTES} bytes in all")))
         }
-        Ok(Err(error)) => Err(Missed::ForNow(crate::watches::words_of(&error))),
+        Ok(Err(error)) => Err(Missed::ForNow(chain(&error))),
         Err(_elapsed) => Err(Missed::ForNow("it took too long".to_owned())),
     }
 }

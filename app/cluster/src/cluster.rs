@@ -13,6 +13,7 @@ use famulus_core::sandbox::{
     PluginState, Progress, SandboxAnswer, SandboxCall, SandboxError, Sandboxes,
 };
 use famulus_crds::bearer;
+use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::CallId;
 use jiff::{SignedDuration, Timestamp};
@@ -333,7 +334,7 @@ impl Sandboxes for Cluster {
         };
         let log = timeout(LOG, pods.logs(&runner.pod, &wanted)).await;
         let log = log.map_err(|_elapsed| unreachable(plugin, "the API server is silent"))?;
-        let log = log.map_err(|error| unreachable(plugin, watches::words_of(&error)))?;
+        let log = log.map_err(|error| unreachable(plugin, chain(&error)))?;
         Ok(log.lines().map(str::to_owned).collect())
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_errors::chain;
 use famulus_protocol::CallId;
 use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -15,7 +16,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::activation::ScaleError;
 use crate::cluster::Cluster;
 use crate::plugin::Known;
-use crate::watches::words_of;
 
 /// Between two looks; use is seen that much later.
 const LOOK: Duration = Duration::from_secs(1);
@@ -125,7 +125,7 @@ impl Cluster {
         if !noted.is_empty()
             && let Err(error) = self.demand.used(&noted).await
         {
-            tracing::warn!(error = words_of(&error), "the use of plugins could not be noted");
+            tracing::warn!(error = chain(&error), "the use of plugins could not be noted");
             for plugin in &noted {
                 self.used.called(plugin);
             }
@@ -145,7 +145,7 @@ impl Cluster {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                let error = words_of(&error);
+                let error = chain(&error);
                 tracing::warn!(plugin.name = known.name, error, "an idle runner stays");
                 return;
             }
@@ -156,7 +156,7 @@ impl Cluster {
                 tracing::debug!(plugin.name = known.name, "a runner stays: its Plugin changed");
             }
             Err(error) => {
-                let error = words_of(&error);
+                let error = chain(&error);
                 tracing::warn!(plugin.name = known.name, error, "an idle runner stays");
             }
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use famulus_crds::labels;
 use famulus_crds::plugin::Plugin;
+use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -88,7 +89,7 @@ async fn follow<K, Row>(
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                let trouble = words_of(&error);
+                let trouble = chain(&error);
                 if table.note_trouble(Some(trouble.clone())) {
                     tracing::warn!(watch = name, error = trouble, "the cluster cannot be watched");
                 }
@@ -136,18 +137,4 @@ fn forget<K: Resource<DynamicType = ()>, Row>(
     if let Some(uid) = &object.meta().uid {
         (sink.delete)(table, uid);
     }
-}
-
-/// An error with its causes, those left out that the error above says already.
-pub(crate) fn words_of(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !words.contains(&text) {
-            words = format!("{words}: {text}");
-        }
-        cause = error.source();
-    }
-    words
 }

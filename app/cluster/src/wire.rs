@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use famulus_core::blob::BlobError;
+use famulus_errors::chain;
 use famulus_protocol::{CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths};
 use futures::stream::BoxStream;
 use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
@@ -201,6 +202,6 @@ fn strange(what: &str) -> WireError {
 pub(crate) fn words(error: reqwest::Error) -> WireError {
     let unreached = error.is_connect();
     let error = error.without_url();
-    let text = crate::watches::words_of(&error);
+    let text = chain(&error);
     if unreached { WireError::Unreached(text) } else { WireError::Broken(text) }
 }

@@ -5,12 +5,13 @@ use crate::{
     deliveries::DeliveryWorker,
     plugins::{Plugins, fixed_tokens},
     sweeps,
-    turns::{TurnWorker, chain},
+    turns::TurnWorker,
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
 use famulus_api::{Api, Doors, Grantable, Hub, Readiness};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
+use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic, worker};
 use famulus_store::{Connect, ConnectError, Store};

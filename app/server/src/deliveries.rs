@@ -1,9 +1,9 @@
 //! Works deliveries: recorded as leaving, handed to the channel, recorded as what came of it.
 
-use crate::turns::chain;
 use async_trait::async_trait;
 use famulus_agent::Channels;
 use famulus_core::{crash, ids::OutboundId, outbound::SendError};
+use famulus_errors::chain;
 use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},

@@ -1,8 +1,8 @@
 //! What happens by the clock: schedules fall due, old things go. Sweepers take no input, may run in
 //! any number of processes at once, and start over after any failure.
 
-use crate::turns::chain;
 use famulus_core::Clock;
+use famulus_errors::chain;
 use famulus_queue::hint::Topic;
 use famulus_store::{Keep, Store};
 use std::{sync::Arc, time::Duration};

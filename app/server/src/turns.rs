@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use famulus_agent::{DriveError, Driven, Driver, Limits, LiveTurns};
 use famulus_core::{StoreError, ids::TurnId};
+use famulus_errors::chain;
 use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},
@@ -66,16 +67,4 @@ impl TurnWorker {
             }
         }
     }
-}
-
-/// An error with its causes, for one line of the log.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }

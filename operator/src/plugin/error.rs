@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use famulus_errors::causes;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the {kind} {name} cannot be read")]
@@ -97,12 +99,8 @@ fn of(error: &kube::Error) -> Failing {
             _ => Failing::Server,
         };
     }
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("timed out") || error.to_string().contains("deadline") {
-            return Failing::Timeout;
-        }
-        cause = error.source();
-    }
-    Failing::Server
+    let late = causes(error)
+        .map(ToString::to_string)
+        .any(|said| said.contains("timed out") || said.contains("deadline"));
+    if late { Failing::Timeout } else { Failing::Server }
 }

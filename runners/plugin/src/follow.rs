@@ -1,9 +1,9 @@
 //! Follows what the operator mounts and what builds leave: configuration, bearer and revision.
 
-use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use famulus_errors::chain;
 use famulus_protocol::revision::{Built, Network, Probed, digest};
 use famulus_runner_harness::supervisor::Supervisor;
 use famulus_runner_harness::{Mount, Mounted};
@@ -182,8 +182,7 @@ impl Follower {
                 switch::thin(&self.volume).await;
             }
             Err(error) => {
-                let source = error.source().map(|source| format!(": {source}"));
-                let why = format!("{error}{}", source.unwrap_or_default());
+                let why = chain(&error);
                 tracing::error!(revision, why, "the revision does not serve");
                 self.refused = Some(revision.to_owned());
                 let complaint = format!("revision {revision} does not serve: {why}");

@@ -13,7 +13,6 @@
 mod step;
 
 use std::env;
-use std::error::Error;
 use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -23,6 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
@@ -83,15 +83,7 @@ fn main() -> ExitCode {
     });
     match done {
         Ok(code) => code,
-        Err(error) => {
-            let mut message = error.to_string();
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                message = format!("{message}: {error}");
-                cause = error.source();
-            }
-            say(&message)
-        }
+        Err(error) => say(&chain(&error)),
     }
 }
 

@@ -21,11 +21,12 @@ use famulus_core::{
     ids::{MessageId, TurnId},
     inbound::{Attachment, Meeting, Source},
 };
+use famulus_errors::causes;
 use famulus_store::MAIN_AGENT;
 use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{error::Error as _, io, sync::Arc};
+use std::{io, sync::Arc};
 
 /// Bytes of a text field.
 const FIELD: usize = 1024;
@@ -134,13 +135,7 @@ fn malformed(error: &MultipartError) -> Problem {
 
 /// Whether the form ended because its body came too slowly.
 fn is_late(error: &MultipartError) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::TimedOut)
 }

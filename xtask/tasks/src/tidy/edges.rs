@@ -7,15 +7,19 @@ use std::collections::BTreeSet;
 use super::Complaint;
 use super::manifests::Member;
 
+/// Whoever handles an error may say it with its causes.
+const ERRORS: &str = "famulus-errors";
+
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
 /// What the programs of `xtask` share. They know nothing of each other: one would build the others.
 const SHELL: &str = "xtask-shell";
 
-const EDGES: [(&str, &[&str]); 25] = [
+const EDGES: &[(&str, &[&str])] = &[
     ("famulus-core", &[]),
     ("famulus-crds", &[]),
+    ("famulus-errors", &[]),
     ("famulus-lifecycle", &[]),
     ("famulus-telemetry", &[]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
@@ -25,10 +29,10 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
     ("famulus-local", &[LIFECYCLE]),
-    ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", LIFECYCLE]),
-    ("famulus-cli", &["famulus-core"]),
+    ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", ERRORS, LIFECYCLE]),
+    ("famulus-cli", &["famulus-core", ERRORS]),
     ("famulus-cluster-tests", &[]),
-    ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", LIFECYCLE]),
+    ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
         "famulus-server",
         &[
@@ -38,6 +42,7 @@ const EDGES: [(&str, &[&str]); 25] = [
             "famulus-cli",
             "famulus-cluster",
             "famulus-core",
+            ERRORS,
             LIFECYCLE,
             "famulus-local",
             "famulus-models",
@@ -51,10 +56,13 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, "famulus-telemetry"]),
     (
         "famulus-runner",
-        &["famulus-protocol", "famulus-runner-harness", LIFECYCLE, "famulus-telemetry"],
+        &["famulus-protocol", "famulus-runner-harness", ERRORS, LIFECYCLE, "famulus-telemetry"],
     ),
     // What a build is told and reports is said in runners/protocol; calls are the app's alone.
-    ("famulus-operator", &["famulus-crds", LIFECYCLE, "famulus-protocol", "famulus-telemetry"]),
+    (
+        "famulus-operator",
+        &["famulus-crds", ERRORS, LIFECYCLE, "famulus-protocol", "famulus-telemetry"],
+    ),
     ("xtask", &["xtask-postgres", SHELL]),
     ("xtask-bench", &["xtask-postgres", SHELL]),
     ("xtask-cluster", &[SHELL]),
