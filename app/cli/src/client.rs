@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use famulus_core::event::EventId;
 use famulus_errors::causes;
+use famulus_netguard::is_loopback;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, redirect};
 use secrecy::{ExposeSecret, SecretString};
@@ -15,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::connection::{Connection, is_loopback};
+use crate::connection::Connection;
 use crate::error::{Error, Refusal};
 
 /// A server that cannot be connected to within this time is not there.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use url::{Host, Url};
+use url::Url;
 
 use crate::error::Error;
 
@@ -129,16 +129,6 @@ fn read_file(path: &Path) -> Result<String, Error> {
     read().map_err(|source| Error::ReadToken { path: path.to_owned(), source })
 }
 
-/// Whether what is sent there stays on this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,17 +205,5 @@ mod tests {
         check("a\r\nX-Other: b", None);
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(TokenSource::File(path).read(), Err(Error::ReadToken { .. })));
-    }
-
-    #[test]
-    fn loopback_is_told_from_the_network() {
-        let check = |url: &str, expected: bool| {
-            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
-        };
-        check("http://127.0.0.1:3000", true);
-        check("http://[::1]:3000", true);
-        check("http://localhost:3000", true);
-        check("http://localhost.example", false);
-        check("http://192.168.1.4", false);
     }
 }

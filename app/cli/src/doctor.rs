@@ -6,10 +6,11 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
+use famulus_netguard::is_loopback;
 use serde::Serialize;
 
 use crate::client::Client;
-use crate::connection::{Connection, TokenSource, is_loopback};
+use crate::connection::{Connection, TokenSource};
 use crate::error::Error;
 use crate::output::Output;
 use crate::status;

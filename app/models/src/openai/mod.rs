@@ -33,6 +33,7 @@ mod sse;
 use crate::config::{Config, ConfigError, SystemPrompt, ToolDialect};
 use call::Call;
 use famulus_core::model::{Model, ModelRequest, ModelStream};
+use famulus_netguard::is_loopback;
 use futures::StreamExt as _;
 use history::Shape;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -136,15 +137,6 @@ fn client(url: &Url) -> Result<reqwest::Client, ConfigError> {
         builder = builder.no_proxy();
     }
     builder.build().map_err(ConfigError::Client)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn completions(base: &Url) -> Result<Url, ConfigError> {

@@ -10,6 +10,9 @@ use super::manifests::Member;
 /// Whoever handles an error may say it with its causes.
 const ERRORS: &str = "famulus-errors";
 
+/// Whoever goes to an address that somebody else named asks where that is.
+const NETGUARD: &str = "famulus-netguard";
+
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
@@ -21,16 +24,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-crds", &[]),
     ("famulus-errors", &[]),
     ("famulus-lifecycle", &[]),
+    ("famulus-netguard", &[]),
     ("famulus-telemetry", &[]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
-    ("famulus-models", &["famulus-core", LIFECYCLE]),
+    ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
     ("famulus-local", &[LIFECYCLE]),
     ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", ERRORS, LIFECYCLE]),
-    ("famulus-cli", &["famulus-core", ERRORS]),
+    ("famulus-cli", &["famulus-core", ERRORS, NETGUARD]),
     ("famulus-cluster-tests", &[]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
@@ -56,7 +60,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, "famulus-telemetry"]),
     (
         "famulus-runner",
-        &["famulus-protocol", "famulus-runner-harness", ERRORS, LIFECYCLE, "famulus-telemetry"],
+        &[
+            "famulus-protocol",
+            "famulus-runner-harness",
+            ERRORS,
+            LIFECYCLE,
+            NETGUARD,
+            "famulus-telemetry",
+        ],
     ),
     // What a build is told and reports is said in runners/protocol; calls are the app's alone.
     (

@@ -4,8 +4,9 @@
 //! reaches it which was not looked at: no option, no other transport, no user, no other host. The
 //! host is resolved here, and git connects to that address and to no other.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
+use famulus_netguard::first_private;
 use tokio::net::lookup_host;
 use url::{Host, Url};
 
@@ -85,8 +86,9 @@ impl Repository {
         })?;
         let found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
         let is_allowed = allowed.iter().any(|host| host.eq_ignore_ascii_case(&self.authority()));
-        // One private address among public ones is a trick and no mistake.
-        if let Some(address) = found.iter().find(|address| !is_allowed && !is_public(**address)) {
+        if let Some(address) = first_private(&found)
+            && !is_allowed
+        {
             return Err(Failure::unreachable(format!(
                 "the host {} has the address {address}, which is not public; let the owner name \
                  {} among the private hosts that builds may reach",
@@ -126,48 +128,6 @@ fn bracketed(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
-    }
-}
-
-/// Whether an address is one of the internet, and not of a house, a cluster or a cloud.
-fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let private = match a {
-        0 | 10 | 127 | 224.. => true,
-        100 => (64..128).contains(&b),
-        169 => b == 254,
-        172 => (16..32).contains(&b),
-        192 => b == 168 || (b == 0 && c == 0),
-        198 => b == 18 || b == 19,
-        _ => false,
-    };
-    !private
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let parts = address.segments();
-    let embedded = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        is_public_v4(Ipv4Addr::new(a, b, c, d))
-    };
-    match parts {
-        // Mapped, compatible and translated addresses are those within.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            embedded(high, low)
-        }
-        [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo hides an address of its own making.
-        [0x2001, 0, ..] => false,
-        // Only this block was ever handed out.
-        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
@@ -221,62 +181,6 @@ mod tests {
             "http::https://example.org/a",
         ] {
             check(text, None);
-        }
-    }
-
-    #[test]
-    fn what_is_not_public_is_known() {
-        let check = |text: &str, public: bool| {
-            assert_eq!(is_public(text.parse().unwrap()), public, "{text}");
-        };
-        for text in [
-            "1.1.1.1",
-            "9.255.255.255",
-            "11.0.0.1",
-            "100.63.255.255",
-            "100.128.0.0",
-            "172.15.0.1",
-            "172.32.0.1",
-            "192.169.0.1",
-            "198.51.100.7",
-            "223.255.255.255",
-            "2606:4700::1111",
-            "2001:4860::8888",
-            "::ffff:1.1.1.1",
-            "64:ff9b::101:101",
-        ] {
-            check(text, true);
-        }
-        for text in [
-            "0.0.0.0",
-            "10.0.0.1",
-            "100.64.0.1",
-            "100.127.255.255",
-            "127.0.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "172.31.255.255",
-            "192.168.1.1",
-            "192.0.0.192",
-            "198.18.0.1",
-            "224.0.0.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "fe80::1",
-            "fec0::1",
-            "fc00::1",
-            "fd00:ec2::254",
-            "ff02::1",
-            "::ffff:10.0.0.1",
-            "::127.0.0.1",
-            "64:ff9b::a00:1",
-            "2002:a00:1::1",
-            "2001:0:1::1",
-            "100::1",
-        ] {
-            check(text, false);
         }
     }
 
