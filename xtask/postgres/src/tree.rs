@@ -62,6 +62,7 @@ pub async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
         return Ok(tree);
     }
     programs::ensure(shell, &programs::BUILD).await?;
+    eprintln!("fetching Postgres {VERSION} with pgvector, once; it is kept in {}", tree.display());
     // The server's unprivileged user reads here.
     let mut folder = fs::DirBuilder::new();
     folder.recursive(true).mode(0o755).create(&cache).with_context(|| {

@@ -39,7 +39,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Set up what is missing, build a release and run `famulus up`
+    /// Set up what is missing, build for trying and run `famulus up`
     Up(up::Args),
     /// Run all tests and checks (what CI runs)
     Test(test::Args),
