@@ -5,26 +5,22 @@
 //! stored memory and the answer changes. The same conversation always gets the same answer.
 //!
 //! ```text
-//! messages ─► ask (what was said, which calls are done) ─► intent (what is meant)
+//! messages ─► ask (what was said, which calls are done) ─► wish (what is meant)
 //!          ─► act (replayed over the done calls) ─► more calls, or the text
 //! ```
 //!
 //! Refuses to know: how tools work, where anything is kept, and what time it is; all of that it
 //! reads from the conversation.
 
-mod act;
 mod ask;
-mod intent;
 mod memo;
-mod phrase;
+mod memories;
 mod plugins;
-mod recognise;
-mod schedules;
+mod reminders;
 #[cfg(test)]
 mod tests;
-mod title;
-mod when;
-mod words;
+mod time;
+mod wish;
 
 use crate::config::DemoConfig;
 use ask::Ask;
@@ -34,9 +30,10 @@ use famulus_core::model::{
 };
 use famulus_core::tool::ToolSpec;
 use futures::{StreamExt as _, stream};
-use memo::{Memo, Wanted};
+use memo::{Halt, Memo, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
+use wish::Wish;
 
 /// The responder.
 #[derive(Clone, Debug, Default)]
@@ -60,19 +57,33 @@ pub struct Question<'a> {
     pub tools: &'a [ToolSpec],
 }
 
+const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed rules, no language model. I do use the real tools, and what I tell you comes from their results. Try:
+
+- `remember that my cat is called Miso`, then `what is my cat called?`
+- `forget my cat` (I ask you first)
+- `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants` (\"famulus schedules\" lists them)
+- `what time is it?`
+- `run look of weather with city=Berlin`: the tool of a plugin, where there are plugins
+
+You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
+
+const WHAT_I_AM: &str = "I am only the demo model: a few fixed rules, no language model, so I cannot answer that. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again. Say `help` to see what I can do.";
+
 /// Answers; pure.
 pub fn answer(question: Question<'_>) -> Answer {
-    if title::is_asked_for(question.system) {
-        return Answer::Text(title::of(question.messages));
+    if question.system.starts_with("Make a title") {
+        return Answer::Text(title(question.messages));
     }
     let ask = Ask::read(question.messages);
-    let memo = Memo::new(&ask.done, question.tools);
+    let memo = Memo { done: &ask.done, tools: question.tools };
     let mut said = Vec::new();
     let mut wanted: Vec<Wanted> = Vec::new();
-    for intent in intent::read(&ask) {
-        match act::run(&intent, &memo, &ask) {
-            Ok(text) | Err(memo::Halt::Say(text)) => said.push(text),
-            Err(memo::Halt::Wants(calls)) => memo::add(&mut wanted, calls),
+    for wish in wish::read(&ask) {
+        match act(&wish, &memo) {
+            Ok(text) | Err(Halt::Say(text)) => said.push(text),
+            // What one call of a tool changes, another would have to see.
+            Err(Halt::Wants(call)) if wanted.iter().any(|other| other.tool == call.tool) => {}
+            Err(Halt::Wants(call)) => wanted.push(call),
         }
     }
     if wanted.is_empty() {
@@ -85,6 +96,35 @@ pub fn answer(question: Question<'_>) -> Answer {
         arguments: call.arguments.to_string(),
     });
     Answer::Calls(calls.collect())
+}
+
+/// What is done for a wish, and what is said of it.
+fn act(wish: &Wish, memo: &Memo<'_>) -> Result<String, Halt> {
+    match wish {
+        Wish::Help => Ok(HELP.to_owned()),
+        Wish::Remember(fact) => memories::remember(fact, memo),
+        Wish::Recall(topic) => memories::recall(topic, memo),
+        Wish::Forget(topic) => memories::forget(topic, memo),
+        Wish::Time => time::tell(memo),
+        Wish::Remind { note, when } => reminders::create(note, *when, memo),
+        Wish::RemindWhen => Ok("When? Say for example `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants`.".to_owned()),
+        Wish::RunTool { plugin, tool, parameters } => plugins::run(plugin, tool, parameters, memo),
+        Wish::Reminder(note) => Ok(format!("Reminder: {note}")),
+        Wish::LateResult(text) => Ok(text.clone()),
+        Wish::Other => Ok(WHAT_I_AM.to_owned()),
+    }
+}
+
+/// The first words of a conversation.
+fn title(messages: &[Arc<Message>]) -> String {
+    let first = messages.first().map(|message| message.text()).unwrap_or_default();
+    let words: Vec<&str> = ask::taken_apart(&first).1.split_whitespace().take(4).collect();
+    let title = words.join(" ");
+    let mut chars = title.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => "New conversation".to_owned(),
+    }
 }
 
 impl Demo {

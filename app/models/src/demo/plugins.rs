@@ -1,5 +1,4 @@
-//! Plugins, as the demo model understands them: which there are, and a tool of one that is named
-//! with what it is to be given.
+//! A tool of a plugin that is named with what it is to be given.
 //!
 //! ```text
 //! run TOOL of PLUGIN                          run look of weather
@@ -7,56 +6,18 @@
 //! run TOOL of PLUGIN with JSON                run look of weather with [{"city": "A"}, {"city": "B"}]
 //! ```
 
-use super::act::{Entry, entries, text_in};
-use super::intent::Intent;
-use super::memo::{Halt, Memo, Wanted};
-use super::phrase::{ended, strip};
+use super::memo::{Halt, Memo};
+use super::wish::Wish;
 use serde_json::{Map, Value, json};
 
-const MANAGE: &str = "manage_plugins";
-const RUN: &str = "run_plugin_tool";
-
-pub(crate) fn recognise(text: &str) -> Option<Intent> {
-    lists(text).or_else(|| throws(text)).or_else(|| runs(text))
-}
-
-fn lists(text: &str) -> Option<Intent> {
-    const OPENINGS: &[&str] = &["list", "show me", "show", "which", "what"];
-    const OWNERS: &[&str] = &["all my", "all", "my", "the"];
-    const REST: &[&str] = &["", "are there", "do i have", "do you have"];
-    let rest = OPENINGS.iter().find_map(|opening| strip(text, opening))?;
-    let rest = OWNERS.iter().find_map(|owner| strip(rest, owner)).unwrap_or(rest);
-    let rest = strip(rest, "plugins")?;
-    REST.contains(&ended(rest).to_lowercase().as_str()).then_some(Intent::ListPlugins)
-}
-
-/// What the sample says that one should try.
-fn throws(text: &str) -> Option<Intent> {
-    const OPENINGS: &[&str] = &["throw the die", "throw a die", "roll the die", "roll a die"];
-    let rest = OPENINGS.iter().find_map(|opening| strip(text, opening))?;
-    ended(rest).is_empty().then(|| Intent::RunPlugin {
-        plugin: "dice".to_owned(),
-        tool: "throw_die".to_owned(),
-        parameters: json!({}),
-    })
-}
-
-fn runs(text: &str) -> Option<Intent> {
-    let rest = ["run", "call", "use"].iter().find_map(|verb| strip(text, verb))?;
-    let rest = strip(rest, "the tool").unwrap_or(rest);
-    let (tool, rest) = rest.split_once(" of ")?;
-    let rest = strip(rest, "the plugin").unwrap_or(rest);
-    let (plugin, given) = match rest.split_once(" with ") {
-        Some((plugin, given)) => (plugin, given.trim()),
-        None => (rest, ""),
-    };
-    let (tool, plugin) = (tool.trim(), ended(plugin).trim());
+/// What stands behind *run*.
+pub(crate) fn read(text: &str) -> Option<Wish> {
+    let (tool, rest) = text.split_once(" of ")?;
+    let (plugin, given) = rest.split_once(" with ").unwrap_or((rest, ""));
+    let (tool, plugin) = (tool.trim().to_owned(), plugin.trim().to_owned());
     let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
-    (is_name(tool) && is_name(plugin)).then(|| Intent::RunPlugin {
-        plugin: plugin.to_owned(),
-        tool: tool.to_owned(),
-        parameters: parameters(given),
-    })
+    let are_names = is_name(&tool) && is_name(&plugin);
+    are_names.then(|| Wish::RunTool { plugin, tool, parameters: parameters(given.trim()) })
 }
 
 /// JSON, or `NAME=VALUE` words whose values are JSON where they read as such.
@@ -64,25 +25,9 @@ fn parameters(given: &str) -> Value {
     if let Ok(parameters @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(given) {
         return parameters;
     }
-    let pairs = ended(given).split_whitespace().filter_map(|word| word.split_once('='));
-    let value =
-        |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let pairs = given.split_whitespace().filter_map(|word| word.split_once('='));
+    let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| text.into());
     Value::Object(pairs.map(|(name, text)| (name.to_owned(), value(text))).collect::<Map<_, _>>())
-}
-
-pub(crate) fn list(memo: &Memo<'_>) -> Result<String, Halt> {
-    let list = memo.call(Wanted::read(MANAGE, json!({"action": "list"})))?;
-    let plugins = entries(&list);
-    if plugins.is_empty() {
-        return Ok("There are no plugins.".to_owned());
-    }
-    let line = |plugin: &Entry| {
-        let tools = plugin.whole.get("tools").and_then(Value::as_array).into_iter().flatten();
-        let tools: Vec<&str> = tools.filter_map(Value::as_str).collect();
-        let about = text_in(&plugin.whole, &["description"]).unwrap_or_default();
-        format!("- {} ({}): {about}", plugin.title, tools.join(", "))
-    };
-    Ok(plugins.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 pub(crate) fn run(
@@ -92,7 +37,7 @@ pub(crate) fn run(
     memo: &Memo<'_>,
 ) -> Result<String, Halt> {
     let arguments = json!({"plugin": plugin, "tool": tool, "parameters": parameters});
-    let said = memo.call(Wanted::write(RUN, arguments))?;
+    let said = memo.call("run_plugin_tool", arguments)?;
     let said = said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned);
     Ok(format!("`{tool}` of `{plugin}` gave:\n{said}"))
 }
@@ -105,26 +50,15 @@ mod tests {
     fn a_tool_is_named_with_what_it_is_given() {
         let check = |text: &str, parameters: Value| {
             let (plugin, tool) = ("weather".to_owned(), "look".to_owned());
-            let expected = Intent::RunPlugin { plugin, tool, parameters };
-            assert_eq!(recognise(text), Some(expected), "{text}");
+            let expected = Wish::RunTool { plugin, tool, parameters };
+            assert_eq!(read(text), Some(expected), "{text}");
         };
-        check("run look of weather", json!({}));
-        check("Run the tool look of the plugin weather.", json!({}));
-        check("use look of weather with city=Berlin days=3", json!({"city": "Berlin", "days": 3}));
-        check("call look of weather with [{\"city\": \"A\"}]", json!([{"city": "A"}]));
-        let (plugin, tool) = ("dice".to_owned(), "throw_die".to_owned());
-        let throw = Intent::RunPlugin { plugin, tool, parameters: json!({}) };
-        assert_eq!(recognise("Throw the die."), Some(throw));
-        for other in [
-            "throw the die away",
-            "run a mile of the track",
-            "run",
-            "use my note of tea",
-            "run away",
-        ] {
-            assert_eq!(recognise(other), None, "{other}");
+        check("look of weather", json!({}));
+        check("look of weather with city=Berlin days=3", json!({"city": "Berlin", "days": 3}));
+        check("look of weather with {\"city\": 1}", json!({"city": 1}));
+        check("look of weather with [{\"city\": \"A\"}]", json!([{"city": "A"}]));
+        for other in ["a mile of the track", "look", "my look of tea"] {
+            assert_eq!(read(other), None, "{other}");
         }
-        assert_eq!(recognise("Which plugins are there?"), Some(Intent::ListPlugins));
-        assert_eq!(recognise("list my plugins"), Some(Intent::ListPlugins));
     }
 }

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Tools as plain lists.
+/// Tools, of which one keeps what it is given and lists it page by page, an entry each.
 #[derive(Default)]
 struct World {
-    entries: Vec<(String, String, String, String)>,
-    schedules: Vec<Value>,
+    /// By id.
+    memories: Vec<(String, String)>,
     made: usize,
     owner_says_no: bool,
 }
@@ -25,66 +25,37 @@ impl World {
         let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
         let json = |value: Value| ToolOutput::Json(value.to_string());
         match (call.name.as_str(), text("action").as_str()) {
-            ("get_time", _) if text("zone") == "Nowhere" => {
-                ToolOutput::Error("the zone `Nowhere` is not known".into())
-            }
-            ("get_time", _) => {
-                let zone = if text("zone").is_empty() { "UTC".into() } else { text("zone") };
-                json(json!({"time": "2026-11-21T10:00:00+00:00", "zone": zone}))
-            }
+            ("get_time", _) => json(json!({"time": "2026-11-21T11:00:00+01:00", "zone": "CET"})),
+            ("run_plugin_tool", _) => ToolOutput::Text(format!("{} says hi", text("plugin"))),
             ("manage_knowledge", "list") => {
-                let store = text("store");
-                let list =
-                    self.entries.iter().filter(|e| e.1 == store).map(|(id, kind, title, body)| {
-                        if kind == "memory" {
-                            json!({"id": id, "content": body})
-                        } else {
-                            json!({"id": id, "title": title})
-                        }
-                    });
-                json(json!({"entries": list.collect::<Vec<_>>()}))
-            }
-            ("manage_knowledge", "read") => {
-                let entry = self.entries.iter().find(|e| e.0 == text("id")).unwrap();
-                json(json!({"id": entry.0, "title": entry.2, "body": entry.3}))
+                let at = arguments["offset"].as_u64().unwrap_or(0) as usize;
+                let entry = |(id, body): &(String, String)| json!({"id": id, "content": body});
+                let entries: Vec<Value> =
+                    self.memories.iter().skip(at).take(1).map(entry).collect();
+                let next = (at + 1 < self.memories.len()).then_some(at + 1);
+                json(json!({"entries": entries, "next_offset": next}))
             }
             ("manage_knowledge", "upsert") => {
-                let memory = text("store") == "memory";
-                let body = if memory { text("content") } else { text("body") };
-                self.entries.retain(|e| e.0 != text("id"));
                 self.made += 1;
                 let id = format!("k{}", self.made);
-                self.entries.push((id.clone(), text("store"), text("title"), body));
+                self.memories.push((id.clone(), text("content")));
                 json(json!({"id": id, "saved": "added"}))
             }
-            ("manage_knowledge" | "manage_schedules", "delete") if self.owner_says_no => {
+            ("manage_knowledge", "delete") if self.owner_says_no => {
                 ToolOutput::Denied("the owner said no".into())
             }
             ("manage_knowledge", "delete") => {
-                self.entries.retain(|e| e.0 != text("id"));
+                self.memories.retain(|(id, _)| *id != text("id"));
                 json(json!({"deleted": true}))
             }
-            ("manage_schedules", "create") => {
-                self.made += 1;
-                let mut schedule = arguments.clone();
-                schedule["id"] = json!(format!("s{}", self.made));
-                let next = arguments["at"].as_str().unwrap_or("2026-11-22T08:00:00Z");
-                schedule["next"] = json!(next);
-                self.schedules.push(schedule.clone());
-                json(schedule)
-            }
-            ("manage_schedules", "list") => json(json!({"entries": self.schedules})),
-            ("manage_schedules", "delete") => {
-                self.schedules.retain(|s| s["id"] != arguments["id"]);
-                json(json!({"deleted": true}))
-            }
+            ("manage_schedules", "create") => json(json!({"next": "2026-11-22T09:00:00+01:00"})),
             _ => panic!("{call:?}"),
         }
     }
 }
 
 fn tools() -> Vec<ToolSpec> {
-    ["get_time", "manage_knowledge", "manage_schedules"]
+    ["get_time", "manage_knowledge", "manage_schedules", "run_plugin_tool"]
         .map(|name| ToolSpec { name: name.into(), description: String::new(), schema: json!({}) })
         .into()
 }
@@ -162,72 +133,62 @@ impl Chat {
 fn a_first_conversation() {
     let mut chat = Chat::default();
     let mut check = |said: &str, expected: &str| assert_eq!(chat.say(said), expected, "{said}");
-    check(
-        "what is my cat called?",
-        "I remember nothing yet. Tell me something with `remember that ...`.",
-    );
+    let nothing = "I remember nothing about that. Tell me with `remember that ...`.";
+    check("what is my cat called?", nothing);
     check("Remember that my cat is called Miso.", "I will remember: my cat is called Miso");
     check("what is my cat called?", "You told me: my cat is called Miso");
-    check(
-        "what is my dog called?",
-        "I remember nothing about that. Tell me with `remember that ...`.",
-    );
+    check("what is my dog called?", nothing);
     check(
         "remember I like green tea and tell me the time",
-        "I will remember: I like green tea\n\nIt is 10:00 on Saturday, 21 November 2026 (UTC).",
+        "I will remember: I like green tea\n\nIt is 11:00 on Saturday, 21 November 2026 (CET).",
     );
+    check("remember that the cat likes fish", "I will remember: the cat likes fish");
     check(
-        "What do you know?",
-        "This is what I remember:\n- my cat is called Miso\n- I like green tea",
+        "forget the cat",
+        "More than one memory is like that. Which of these shall I forget?\n- my cat is called Miso\n- the cat likes fish",
     );
-    check("what time is it in tokyo?", "It is 10:00 on Saturday, 21 November 2026 (Asia/Tokyo).");
-    check("what time is it in Nowhere", "That did not work: the zone `Nowhere` is not known");
-    check(
-        "remind me in 10 minutes to drink tea",
-        "I will remind you: drink tea (Sat 21 Nov 2026, 11:10)",
-    );
-    check(
-        "every day at 9 water the plants",
-        "I will do it again and again: water the plants (next: Sun 22 Nov 2026, 09:00)",
-    );
-    check(
-        "list my schedules",
-        "Your schedules:\n1. drink tea, next: Sat 21 Nov 2026, 11:10\n2. water the plants, cron `0 9 * * *`, next: Sun 22 Nov 2026, 09:00",
-    );
-    check("cancel the schedule about plants", "- Cancelled: water the plants");
-    check("cancel schedule 1", "- Cancelled: drink tea");
-    check(
-        "list my schedules",
-        "There are no schedules. Make one with `remind me in 10 minutes to drink tea`.",
-    );
-    check("note shopping: milk, eggs", "I have written the note \"shopping\".");
-    check("list my notes", "Your notes:\n- shopping");
-    check("note Shopping: bread", "I have replaced the note \"Shopping\".");
-    check("read my note shopping", "Shopping:\nbread");
-    check("delete the note shopping", "I have deleted the note \"Shopping\".");
-    check("forget my cat", "I have forgotten: my cat is called Miso");
-    check(
-        "what is my cat called?",
-        "I remember nothing about that. Tell me with `remember that ...`.",
-    );
-    check("forget everything", "- I have forgotten: I like green tea");
-    check(
-        "list my memories",
-        "I remember nothing yet. Tell me something with `remember that ...`.",
-    );
+    check("forget Miso", "I have forgotten: my cat is called Miso");
+    check("what is my cat called?", "You told me: the cat likes fish");
+    check("forget my dog", "I remember nothing like that, so there is nothing to forget.");
+    check("Throw the die.", "`throw_die` of `dice` gave:\ndice says hi");
 }
 
 #[test]
-fn what_it_is_and_how_to_have_more() {
+fn reminders() {
+    let mut chat = Chat::default();
+    let reply = chat.say("remind me every day at 9 to water the plants");
+    let next = "(next at 09:00 on Sunday, 22 November 2026)";
+    assert_eq!(reply, format!("I will remind you: water the plants {next}"));
+    assert_eq!(
+        chat.steps,
+        [[r#"manage_schedules {"action":"create","note":"water the plants","cron":"0 9 * * *"}"#]]
+    );
+    chat.say("remind me in 10 minutes to look");
+    assert_eq!(
+        chat.steps,
+        [
+            ["get_time {}"],
+            [r#"manage_schedules {"action":"create","note":"look","at":"2026-11-21T10:10:00Z"}"#],
+        ]
+    );
+    assert!(chat.say("remind me to look").starts_with("When?"));
+}
+
+/// What it says that one should try is what it can do.
+#[test]
+fn what_it_claims_is_true() {
     let mut chat = Chat::default();
     let hello = chat.say("Hello!");
-    assert!(hello.contains("remember that my cat is called Miso"), "{hello}");
-    assert_eq!(chat.steps.len(), 0);
-    chat.say("remember that Berlin is my home");
+    let examples: Vec<&str> = hello.lines().filter(|line| line.starts_with("- ")).collect();
+    assert!(examples.len() >= 5, "{hello}");
+    for example in examples.iter().flat_map(|line| line.split('`').skip(1).step_by(2)) {
+        let reply = chat.say(example);
+        let is_useless =
+            reply.contains("demo model") || reply.contains("nothing") || reply.contains("no such");
+        assert!(!chat.steps.is_empty() && !is_useless, "{example}: {reply}");
+    }
     let reply = chat.say("write a poem on Berlin");
-    for word in
-        ["- Berlin is my home", "demo model", "model.base_url", "model.name", "model.api_key"]
-    {
+    for word in ["demo model", "model.base_url", "model.name", "model.api_key", "`help`"] {
         assert!(reply.contains(word), "{word}: {reply}");
     }
 }
@@ -236,7 +197,7 @@ fn what_it_is_and_how_to_have_more() {
 fn a_changed_memory_changes_the_reply() {
     let mut chat = Chat::default();
     chat.say("remember that my cat is called Miso");
-    chat.world.entries[0].3 = "my cat is called Tofu".into();
+    chat.world.memories[0].1 = "my cat is called Tofu".into();
     assert_eq!(chat.say("what is my cat called?"), "You told me: my cat is called Tofu");
 }
 
@@ -252,9 +213,8 @@ fn two_wishes_run_side_by_side() {
         ]]
     );
     // What would not see the write yet comes after it.
-    let reply = chat.say("remember that I like cake and what do you know?");
-    assert_eq!(chat.steps.len(), 2);
-    assert!(reply.ends_with("- I like tea\n- I like cake"), "{reply}");
+    let reply = chat.say("remember that my cake is dry and what is my cake?");
+    assert!(reply.ends_with("You told me: my cake is dry"), "{reply}");
 }
 
 #[test]
@@ -263,20 +223,15 @@ fn a_no_of_the_owner_is_told() {
     chat.say("remember that I like tea");
     chat.world.owner_says_no = true;
     assert_eq!(chat.say("forget tea"), "I left it as it is: the owner said no");
-    assert_eq!(
-        chat.say("forget everything"),
-        "- I like tea: I left it as it is: the owner said no"
-    );
-    assert_eq!(chat.world.entries.len(), 1);
+    assert_eq!(chat.world.memories.len(), 1);
 }
 
 #[test]
-fn a_schedule_speaks() {
+fn schedules_and_plugins_ask_for_nothing() {
     let mut chat = Chat::default();
     assert_eq!(chat.hear("schedule", "drink tea"), "Reminder: drink tea");
-    assert!(chat.hear("schedule", "tell me the time").starts_with("It is 10:00"));
-    assert_eq!(chat.hear("schedule", "every day at 9 run"), "Reminder: every day at 9 run");
-    assert!(chat.world.schedules.is_empty());
+    assert_eq!(chat.hear("callback", "remember that I won"), "remember that I won");
+    assert!(chat.world.memories.is_empty());
 }
 
 #[test]
@@ -291,28 +246,19 @@ fn a_cut_answer_goes_on_where_it_ended() {
 }
 
 #[test]
-fn without_tools_it_sums_up_and_goes_on_later() {
+fn without_tools_it_says_how_far_it_came() {
     let mut chat = Chat::default();
-    chat.world.run(&ToolCall {
-        id: String::new(),
-        name: "manage_knowledge".into(),
-        arguments: json!({"action": "upsert", "store": "memory", "content": "I like tea"})
-            .to_string(),
-    });
+    chat.say("remember that I like tea");
     let turn = TurnId::new();
     chat.history.push(said(turn, "http", "forget tea"));
     let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
     chat.run(turn, calls);
     // The installation asks for a wrap-up in its own words.
     chat.history.push(message(MessageRole::User, turn, vec![Part::system_text("Sum up.")]));
-    let Answer::Text(summary) = chat.answer(&[]) else { panic!("a call") };
     assert_eq!(
-        summary,
-        "I had to stop before I was done. So far:\n- manage_knowledge list is done\nSay `continue` and I go on."
+        chat.answer(&[]),
+        Answer::Text("I had to stop before I was done. I have called: manage_knowledge.".into())
     );
-    chat.history.push(message(MessageRole::Assistant, turn, vec![Part::assistant_text(summary)]));
-    assert_eq!(chat.say("continue"), "I have forgotten: I like tea");
-    assert_eq!(chat.steps.len(), 1, "the list is not asked for again");
 }
 
 #[test]
@@ -322,14 +268,14 @@ fn a_steering_message_is_answered_too() {
     chat.history.push(said(turn, "http", "remember that I like tea"));
     let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
     chat.run(turn, calls);
-    chat.history.push(said(turn, "http", "and what time is it?"));
+    chat.history.push(said(turn, "http", "What time is it?"));
     let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
     assert_eq!(calls.len(), 1, "{calls:?}");
     chat.run(turn, calls);
     assert_eq!(
         chat.answer(&tools()),
         Answer::Text(
-            "I will remember: I like tea\n\nIt is 10:00 on Saturday, 21 November 2026 (UTC)."
+            "I will remember: I like tea\n\nIt is 11:00 on Saturday, 21 November 2026 (CET)."
                 .into()
         )
     );
@@ -353,20 +299,6 @@ fn a_tool_that_is_not_offered_is_named() {
 }
 
 #[test]
-fn a_relative_time_without_a_header_asks_the_clock_first() {
-    let mut chat = Chat::default();
-    let text = "remind me in 10 minutes to look".to_owned();
-    let part = Part::new(PartBody::Text { text }, Provenance::Owner);
-    let turn = TurnId::new();
-    chat.history.push(message(MessageRole::User, turn, vec![part]));
-    let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
-    assert_eq!(calls[0].name, "get_time");
-    chat.run(turn, calls);
-    let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
-    assert!(calls[0].arguments.contains("2026-11-21T10:10:00+00:00"), "{calls:?}");
-}
-
-#[test]
 fn titles_have_four_words() {
     let title = |text: &str| {
         let messages = [said(TurnId::new(), "http", text)];
@@ -375,11 +307,8 @@ fn titles_have_four_words() {
             Answer::Calls(calls) => panic!("{calls:?}"),
         }
     };
-    assert_eq!(
-        title("please help me plan the garden for spring, with roses"),
-        "Help plan garden spring"
-    );
-    assert_eq!(title("remember that my cat is called Miso"), "Cat is called Miso");
+    assert_eq!(title("plan the garden for spring, with roses"), "Plan the garden for");
+    assert_eq!(title("remember that my cat is called Miso"), "Remember that my cat");
     assert_eq!(title("hi"), "Hi");
     assert_eq!(title(""), "New conversation");
 }
