@@ -1,43 +1,19 @@
-//! The pieces of a turn, gathered into what stands together on a screen.
+//! The events of a turn, gathered into what stands together on a screen.
 //!
 //! A step's text belongs to the message that is stored when the step is over. Text which a crash
 //! cut short is stored as a message of its own; it stays before the text that follows it, with a
 //! mark between the two.
 
-use famulus_core::event::{DeltaKind, EventId};
+use famulus_core::event::{DeltaKind, Envelope, Event, Status};
 use famulus_core::ids::MessageId;
 use famulus_core::message::MessageRole;
+use famulus_core::replay::End;
 use jiff::Timestamp;
 
 use crate::clean::{clean, one_line};
-use crate::transcript::{End, Line, View};
+use crate::transcript::{Line, View};
 
-/// Something that happened in a turn.
-#[derive(Debug)]
-pub(crate) enum Piece {
-    Delta(DeltaKind, String),
-    ToolRunning {
-        tool: String,
-        at: Timestamp,
-    },
-    Stored {
-        message: MessageId,
-        role: MessageRole,
-        at: Timestamp,
-    },
-    Asked {
-        code: String,
-        summary: String,
-    },
-    Trouble {
-        message: String,
-        retrying: bool,
-    },
-    /// Another worker took over.
-    Resumed,
-}
-
-/// Pieces that stand together.
+/// Events that stand together.
 #[derive(Debug)]
 pub(crate) enum Block {
     Text { text: String, of: Of },
@@ -58,36 +34,42 @@ pub(crate) enum Of {
     Stored(MessageId),
 }
 
-pub(crate) fn gather(pieces: &[(EventId, Piece)], end: Option<&End>) -> Vec<Block> {
+pub(crate) fn gather(events: &[Envelope], end: Option<&End>) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for (_, piece) in pieces {
-        match piece {
-            Piece::Delta(DeltaKind::Text, more) => match blocks.last_mut() {
+    for Envelope { event, at, .. } in events {
+        match event {
+            Event::Delta { kind: DeltaKind::Text, text: more, .. } => match blocks.last_mut() {
                 Some(Block::Text { text, of: Of::Writing }) => text.push_str(more),
                 _ => blocks.push(Block::Text { text: more.clone(), of: Of::Writing }),
             },
-            Piece::Delta(DeltaKind::Reasoning, more) => match blocks.last_mut() {
-                Some(Block::Reasoning(text)) => text.push_str(more),
-                _ => blocks.push(Block::Reasoning(more.clone())),
+            Event::Delta { kind: DeltaKind::Reasoning, text: more, .. } => {
+                match blocks.last_mut() {
+                    Some(Block::Reasoning(text)) => text.push_str(more),
+                    _ => blocks.push(Block::Reasoning(more.clone())),
+                }
+            }
+            Event::Status { status, .. } => match status {
+                Status::ToolRunning { tool, .. } => {
+                    // Calls run only once the message that asks for them is stored.
+                    close_step(&mut blocks, Of::Earlier);
+                    blocks.push(Block::Tool { tool: tool.clone(), began: *at, ended: None });
+                }
+                Status::WaitingForInput { code, summary, .. } => {
+                    close_step(&mut blocks, Of::Earlier);
+                    blocks.push(Block::Note(asked_line(code, summary)));
+                }
+                Status::Error { message, retrying } => {
+                    blocks.push(Block::Note(trouble_line(message, *retrying)));
+                }
+                Status::Streaming | Status::Idle => {}
             },
-            Piece::ToolRunning { tool, at } => {
-                // Calls run only once the message that asks for them is stored.
-                close_step(&mut blocks, Of::Earlier);
-                blocks.push(Block::Tool { tool: tool.clone(), began: *at, ended: None });
-            }
-            Piece::Asked { code, summary } => {
-                close_step(&mut blocks, Of::Earlier);
-                blocks.push(Block::Note(asked_line(code, summary)));
-            }
-            Piece::Stored { message, role: MessageRole::Assistant, .. } => {
-                close_step(&mut blocks, Of::Stored(*message));
-            }
-            Piece::Stored { role: MessageRole::Tool, at, .. } => end_tools(&mut blocks, *at),
-            Piece::Stored { role: MessageRole::User, .. } => {}
-            Piece::Trouble { message, retrying } => {
-                blocks.push(Block::Note(trouble_line(message, *retrying)));
-            }
-            Piece::Resumed => interrupt(&mut blocks),
+            Event::Message { message, role, .. } => match role {
+                MessageRole::Assistant => close_step(&mut blocks, Of::Stored(*message)),
+                MessageRole::Tool => end_tools(&mut blocks, *at),
+                MessageRole::User => {}
+            },
+            Event::Resumed { .. } => interrupt(&mut blocks),
+            Event::Usage { .. } | Event::Complete { .. } | Event::ListChanged { .. } => {}
         }
     }
     if let Some(end) = end {

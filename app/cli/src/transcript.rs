@@ -1,42 +1,25 @@
-//! What a viewer of one turn knows, as a pure function of the events that reached it.
+//! What a viewer of one turn is shown.
 //!
 //! ```text
-//! envelope ──apply──► pieces (with the id that each came under) ──► lines, notes, reply
+//! envelope ──apply──► events that hold ──► lines, notes, reply
 //! ```
 //!
-//! Knows nothing of streams, terminals or time. Invariants: an event counts once, however often
-//! it is delivered; after `resumed` nothing is left that lies beyond the id which it names; once
-//! the turn has ended, the reply is what the server says that it is.
+//! Knows nothing of streams, terminals or time, and leaves to [`Replay`] which events hold.
+//! Invariant: once the turn has ended, the reply is what the server says that it is.
 
 use famulus_core::event::{DeltaKind, Envelope, Event, EventId, Status};
-use famulus_core::ids::{ApprovalId, MessageId, TurnId};
+use famulus_core::ids::{ApprovalId, TurnId};
 use famulus_core::message::MessageRole;
 use famulus_core::model::Usage;
-use famulus_core::turn::TurnState;
+use famulus_core::replay::{End, Replay};
 use jiff::Timestamp;
 
-use crate::blocks::{self, Block, Piece, asked_line, tool_line, trouble_line};
+use crate::blocks::{self, Block, asked_line, tool_line, trouble_line};
 use crate::clean::one_line;
 
 /// One turn, seen from outside.
 #[derive(Debug)]
-pub(crate) struct Transcript {
-    turn: TurnId,
-    position: EventId,
-    pieces: Vec<(EventId, Piece)>,
-    usage: Option<Usage>,
-    end: Option<End>,
-}
-
-/// How the turn ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) state: TurnState,
-    /// The message that the text belongs to.
-    pub(crate) message: Option<MessageId>,
-    /// The reply, whole.
-    pub(crate) text: String,
-}
+pub(crate) struct Transcript(Replay);
 
 /// What an event changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,85 +59,49 @@ pub(crate) struct Line {
 impl Transcript {
     /// A turn of which nothing has been seen; events up to and with `position` are known already.
     pub(crate) fn new(turn: TurnId, position: EventId) -> Self {
-        Self { turn, position, pieces: Vec::new(), usage: None, end: None }
+        Self(Replay::new(turn, position))
     }
 
     pub(crate) fn turn(&self) -> TurnId {
-        self.turn
+        self.0.turn()
     }
 
     /// The id of the last event: what to ask the server to go on from.
     pub(crate) fn position(&self) -> EventId {
-        self.position
+        self.0.position()
     }
 
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.0.usage()
     }
 
     pub(crate) fn end(&self) -> Option<&End> {
-        self.end.as_ref()
+        self.0.end()
     }
 
     /// Takes in one event of the conversation.
     pub(crate) fn apply(&mut self, envelope: &Envelope) -> Change {
-        if envelope.id <= self.position {
-            return Change::Nothing;
-        }
-        self.position = envelope.id;
-        if self.end.is_some() {
-            return Change::Nothing;
-        }
-        match &envelope.event {
-            Event::Delta { turn, kind, text } if *turn == self.turn => {
-                self.push(envelope, Piece::Delta(*kind, text.clone()))
-            }
-            Event::Status { turn, status } if *turn == self.turn => {
-                self.apply_status(envelope, status)
-            }
-            Event::Usage { turn, usage } if *turn == self.turn => {
-                self.usage = Some(*usage);
-                Change::Nothing
-            }
-            Event::Resumed { turn, last } if *turn == self.turn => {
-                self.pieces.retain(|(id, _)| id <= last);
-                self.push(envelope, Piece::Resumed)
-            }
-            Event::Message { turn, message, role } if *turn == self.turn => self
-                .push(envelope, Piece::Stored { message: *message, role: *role, at: envelope.at }),
-            Event::Complete { turn, state, message, text } if *turn == self.turn => {
-                self.finish(End { state: *state, message: *message, text: text.clone() });
-                Change::Ended
-            }
-            Event::Delta { .. }
-            | Event::Status { .. }
-            | Event::Usage { .. }
-            | Event::Resumed { .. }
-            | Event::Message { .. }
-            | Event::Complete { .. }
-            | Event::ListChanged { .. } => Change::Nothing,
-        }
+        if self.0.apply(envelope.clone()) { Change::of(&envelope.event) } else { Change::Nothing }
     }
 
     /// An event of a kind that this version does not know: only its place counts.
     pub(crate) fn skip(&mut self, id: EventId) {
-        self.position = self.position.max(id);
+        self.0.skip(id);
     }
 
     /// Forgets everything: the server keeps too little to go on from where this viewer was.
     pub(crate) fn reset(&mut self) {
-        self.position = EventId::START;
-        self.pieces.clear();
+        self.0.reset();
     }
 
     /// The turn is over, as learned from the stream or by asking.
     pub(crate) fn finish(&mut self, end: End) {
-        self.end = Some(end);
+        self.0.finish(end);
     }
 
     /// What a program wants of the turn: the reply and nothing else.
     pub(crate) fn reply(&self) -> String {
-        blocks::reply(&self.blocks(), self.end.as_ref())
+        blocks::reply(&self.blocks(), self.end())
     }
 
     /// The visible text, in one piece for each message of the model.
@@ -173,8 +120,8 @@ impl Transcript {
         let mut notes = Vec::new();
         let mut running: Vec<(&str, Timestamp)> = Vec::new();
         let mut thought = String::new();
-        for (_, piece) in &self.pieces {
-            if let Piece::Delta(DeltaKind::Reasoning, text) = piece {
+        for envelope in self.0.events() {
+            if let Event::Delta { kind: DeltaKind::Reasoning, text, .. } = &envelope.event {
                 thought.push_str(text);
                 continue;
             }
@@ -182,51 +129,55 @@ impl Transcript {
                 notes.extend(thought.trim().lines().map(one_line));
             }
             thought.clear();
-            match piece {
-                Piece::ToolRunning { tool, at } => {
-                    running.push((tool, *at));
-                    notes.push(tool_line(tool, *at, None));
+            match &envelope.event {
+                Event::Status { status: Status::ToolRunning { tool, .. }, .. } => {
+                    running.push((tool, envelope.at));
+                    notes.push(tool_line(tool, envelope.at, None));
                 }
-                Piece::Stored { role: MessageRole::Tool, at, .. } => {
+                Event::Message { role: MessageRole::Tool, .. } => {
+                    let ended = Some(envelope.at);
                     notes.extend(
-                        running.drain(..).map(|(tool, began)| tool_line(tool, began, Some(*at))),
+                        running.drain(..).map(|(tool, began)| tool_line(tool, began, ended)),
                     );
                 }
-                Piece::Delta(..)
-                | Piece::Resumed
-                | Piece::Stored { role: MessageRole::User | MessageRole::Assistant, .. } => {}
-                Piece::Asked { code, summary } => notes.push(asked_line(code, summary)),
-                Piece::Trouble { message, retrying } => {
+                Event::Status { status: Status::WaitingForInput { code, summary, .. }, .. } => {
+                    notes.push(asked_line(code, summary));
+                }
+                Event::Status { status: Status::Error { message, retrying }, .. } => {
                     notes.push(trouble_line(message, *retrying));
                 }
+                Event::Delta { .. }
+                | Event::Status { status: Status::Streaming | Status::Idle, .. }
+                | Event::Usage { .. }
+                | Event::Resumed { .. }
+                | Event::Message { role: MessageRole::User | MessageRole::Assistant, .. }
+                | Event::Complete { .. }
+                | Event::ListChanged { .. } => {}
             }
         }
         notes
     }
 
-    fn apply_status(&mut self, envelope: &Envelope, status: &Status) -> Change {
-        match status {
-            Status::Streaming | Status::Idle => Change::Nothing,
-            Status::ToolRunning { tool, .. } => {
-                self.push(envelope, Piece::ToolRunning { tool: tool.clone(), at: envelope.at })
-            }
-            Status::WaitingForInput { approval, code, summary } => {
-                let (code, summary) = (code.clone(), summary.clone());
-                self.push(envelope, Piece::Asked { code: code.clone(), summary: summary.clone() });
-                Change::Asked(Question { approval: *approval, code, summary })
-            }
-            Status::Error { message, retrying } => self
-                .push(envelope, Piece::Trouble { message: message.clone(), retrying: *retrying }),
-        }
-    }
-
-    fn push(&mut self, envelope: &Envelope, piece: Piece) -> Change {
-        self.pieces.push((envelope.id, piece));
-        Change::Shown
-    }
-
     fn blocks(&self) -> Vec<Block> {
-        blocks::gather(&self.pieces, self.end.as_ref())
+        blocks::gather(self.0.events(), self.end())
+    }
+}
+
+impl Change {
+    fn of(event: &Event) -> Self {
+        match event {
+            Event::Delta { .. } | Event::Resumed { .. } | Event::Message { .. } => Self::Shown,
+            Event::Status { status, .. } => match status {
+                Status::Streaming | Status::Idle => Self::Nothing,
+                Status::ToolRunning { .. } | Status::Error { .. } => Self::Shown,
+                Status::WaitingForInput { approval, code, summary } => {
+                    let (code, summary) = (code.clone(), summary.clone());
+                    Self::Asked(Question { approval: *approval, code, summary })
+                }
+            },
+            Event::Complete { .. } => Self::Ended,
+            Event::Usage { .. } | Event::ListChanged { .. } => Self::Nothing,
+        }
     }
 }
 

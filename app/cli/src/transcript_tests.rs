@@ -1,6 +1,7 @@
 use super::*;
 use famulus_core::event::VERSION;
-use famulus_core::ids::ConversationId;
+use famulus_core::ids::{ConversationId, MessageId};
+use famulus_core::turn::TurnState;
 use famulus_core::visible::make_visible;
 use proptest::prelude::*;
 use uuid::Uuid;

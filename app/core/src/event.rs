@@ -87,6 +87,21 @@ pub enum Event {
     ListChanged { list: List },
 }
 
+impl Event {
+    /// The turn that it tells of.
+    pub fn turn(&self) -> Option<TurnId> {
+        match self {
+            Self::Delta { turn, .. }
+            | Self::Status { turn, .. }
+            | Self::Usage { turn, .. }
+            | Self::Resumed { turn, .. }
+            | Self::Message { turn, .. }
+            | Self::Complete { turn, .. } => Some(*turn),
+            Self::ListChanged { .. } => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {

@@ -25,6 +25,7 @@ pub mod outbound;
 pub mod person;
 pub mod plugin;
 pub mod render;
+pub mod replay;
 pub mod runner;
 pub mod sandbox;
 pub mod schedule;

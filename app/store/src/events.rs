@@ -12,8 +12,8 @@ use crate::{
 use async_trait::async_trait;
 use famulus_core::{
     StoreError, crash,
-    event::{Appended, Envelope, Event, EventId, EventLog},
-    ids::{ConversationId, PersonId, TurnId},
+    event::{Appended, Envelope, EventId, EventLog},
+    ids::{ConversationId, PersonId},
 };
 use famulus_queue::hint::{Hints, Topic};
 use futures::future::BoxFuture;
@@ -176,7 +176,7 @@ pub(crate) async fn insert(
     let mut turns: Vec<Uuid> = Vec::new();
     let mut data: Vec<Vec<u8>> = Vec::new();
     for (person, envelope) in events {
-        let Some(turn) = turn_of(&envelope.event) else { continue };
+        let Some(turn) = envelope.event.turn() else { continue };
         conversations.push(envelope.conversation.0);
         fences.push(envelope.id.fence);
         numbers.push(envelope.id.number);
@@ -219,18 +219,6 @@ pub(crate) async fn insert_for(
 ) -> Result<(), Error> {
     let events: Vec<_> = events.into_iter().map(|event| (person, event)).collect();
     insert(conn, &events).await
-}
-
-fn turn_of(event: &Event) -> Option<TurnId> {
-    match event {
-        Event::Delta { turn, .. }
-        | Event::Status { turn, .. }
-        | Event::Usage { turn, .. }
-        | Event::Resumed { turn, .. }
-        | Event::Message { turn, .. }
-        | Event::Complete { turn, .. } => Some(*turn),
-        Event::ListChanged { .. } => None,
-    }
 }
 
 /// What a viewer has seen of a conversation.

@@ -21,11 +21,12 @@ use famulus_core::{
     StoreError,
     agent::{Agent, Budgets, Grants},
     crash,
-    event::{DeltaKind, Envelope, Event, EventId},
+    event::{DeltaKind, Envelope, EventId},
     ids::{AgentId, ConversationId, MessageId, PersonId, TurnId},
     message::{Message, MessageRole, Part, ToolResult},
     model::Usage,
     person::Person,
+    replay::Replay,
     tool::{CallKey, ToolOutput},
     turn::{
         Ended, Ending, Fence, LoadedTurn, NewMessage, Partial, RecordedCall, ReplyRecord, TurnLog,
@@ -319,31 +320,16 @@ impl Store {
         turn: TurnId,
         shown: EventId,
     ) -> Result<Option<Partial>, Error> {
-        let stored = self.stored_events(host, conversation, turn, shown).await?;
-        let Some(last) = stored.last().map(|envelope| envelope.id) else {
-            return Ok(None);
-        };
-        let mut shown: Vec<(EventId, DeltaKind, String)> = Vec::new();
-        for envelope in stored {
-            match envelope.event {
-                Event::Delta { kind, text, .. } => shown.push((envelope.id, kind, text)),
-                // As viewers do: what a predecessor's predecessor showed beyond this is gone.
-                Event::Resumed { last, .. } => shown.retain(|(id, ..)| *id <= last),
-                Event::Status { .. }
-                | Event::Usage { .. }
-                | Event::Message { .. }
-                | Event::Complete { .. }
-                | Event::ListChanged { .. } => {}
-            }
+        let mut replay = Replay::new(turn, shown);
+        for envelope in self.stored_events(host, conversation, turn, shown).await? {
+            replay.apply(envelope);
         }
-        let mut partial = Partial { last, text: String::new(), reasoning: String::new() };
-        for (_, kind, text) in shown {
-            match kind {
-                DeltaKind::Text => partial.text.push_str(&text),
-                DeltaKind::Reasoning => partial.reasoning.push_str(&text),
-            }
-        }
-        Ok(Some(partial))
+        let last = replay.position();
+        Ok((last > shown).then(|| Partial {
+            last,
+            text: replay.written(DeltaKind::Text),
+            reasoning: replay.written(DeltaKind::Reasoning),
+        }))
     }
 
     async fn stored_events(

@@ -6,6 +6,7 @@
 
 use famulus_core::event::Envelope;
 use famulus_core::ids::TurnId;
+use famulus_core::replay::End;
 use famulus_core::turn::TurnState;
 use reqwest::Method;
 use serde_json::json;
@@ -16,7 +17,7 @@ use crate::chat::session::Session;
 use crate::chat::show::Show;
 use crate::error::Error;
 use crate::feed::{Fed, Feed};
-use crate::transcript::{Change, End, Transcript};
+use crate::transcript::{Change, Transcript};
 use crate::wire::{Stopped, Turn};
 
 /// How it came to an end for the one who watched.
