@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Cases at once: a case mostly waits for leases to end.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 6;
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 /// How a process dies at a point.

@@ -11,11 +11,22 @@ use crate::{
 use anyhow::Result;
 use std::time::Duration;
 
-/// The long run of the benchmark has 1,000 trials.
-const TRIALS: Trials = Trials { rounds: 10, viewers: 4, processes: 3 };
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_viewer_holds_what_the_transcript_holds() -> Result<()> {
+    watched(Trials { rounds: 10, viewers: 4, processes: 3 }).await
+}
+
+/// The benchmark `s3` watches 1,000 streams.
+mod soak {
+    use crate::support::streams::Trials;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn viewers_of_a_hundred_rounds_hold_what_the_transcript_holds() -> anyhow::Result<()> {
+        super::watched(Trials { rounds: 100, viewers: 4, processes: 3 }).await
+    }
+}
+
+async fn watched(trials: Trials) -> Result<()> {
     let _turn = alone().await;
     let seed = fresh_seed("streams");
     let settings = Settings {
@@ -24,7 +35,7 @@ async fn a_viewer_holds_what_the_transcript_holds() -> Result<()> {
         ..Settings::new(server()?)
     };
     World::run(settings, async |world| {
-        let connected = streams::run(world, TRIALS, seed).await?;
+        let connected = streams::run(world, trials, seed).await?;
         eprintln!("streams: {connected} connections");
         world.settle(Duration::from_secs(30)).await?;
         world.check(Faults::Deaths).await

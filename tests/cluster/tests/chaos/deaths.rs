@@ -59,19 +59,24 @@ async fn a_runner_is_killed() {
     load.end(&release, Allowed::Unknown).await;
 }
 
-#[tokio::test]
-async fn the_kubelet_is_killed() {
-    parts_are_killed(&["kubelet"]).await;
-}
+/// The same of each part of the node.
+pub(crate) mod soak {
+    use super::parts_are_killed;
 
-#[tokio::test]
-async fn containerd_is_killed() {
-    parts_are_killed(&["containerd"]).await;
-}
+    #[tokio::test]
+    async fn the_kubelet_is_killed() {
+        parts_are_killed(&["kubelet"]).await;
+    }
 
-#[tokio::test]
-async fn the_api_server_and_its_database_are_killed() {
-    parts_are_killed(&["etcd", "kube-apiserver"]).await;
+    #[tokio::test]
+    async fn containerd_is_killed() {
+        parts_are_killed(&["containerd"]).await;
+    }
+
+    #[tokio::test]
+    async fn the_api_server_and_its_database_are_killed() {
+        parts_are_killed(&["etcd", "kube-apiserver"]).await;
+    }
 }
 
 /// While they are away calls go on, and no Pod is another one afterwards.

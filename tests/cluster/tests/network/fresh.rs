@@ -1,17 +1,24 @@
 //! Pods that send from their first instruction on: a policy is in force before a Pod is.
+//!
+//! What was sent is known by its address, and an address is a Pod's for a time only. So a Pod keeps
+//! its own until what it sent was looked at, nothing counts that was sent before it was made, and
+//! nobody else may have had the address meanwhile.
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::sync::Arc;
 
-use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
+use famulus_cluster_tests::kubectl::{self, LONG, kubectl, objects, until};
 use famulus_cluster_tests::release;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
 use tokio::time::Instant;
 
 use crate::outside::{Listeners, Taps};
 use crate::places::Places;
 use crate::rows::{BESIDE, image, make, pod, remove};
-
-const PODS: usize = 200;
 
 /// At once: as many as a node of two cores starts within seconds.
 const BATCH: usize = 25;
@@ -39,60 +46,52 @@ open("/dev/termination-log", "w").write(str(sent))
 "#;
 
 #[tokio::test]
-async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
+async fn fresh_pods_send_nothing_that_arrives() {
+    send_nothing_that_arrives(45).await;
+}
+
+pub(crate) mod soak {
+    #[tokio::test]
+    async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
+        super::send_nothing_that_arrives(200).await;
+    }
+}
+
+async fn send_nothing_that_arrives(all: usize) {
     let _listeners = Listeners::start().await;
     let places = Places::find().await;
     let image = image().await;
     let sandbox = format!("{}-sandbox", release::name());
-    let taps = Taps::start().await;
+    let mut taps = Taps::start().await;
     let begun = Instant::now();
     let policies = policies_are_older(&sandbox).await;
     println!("{policies} policies are older than every Pod of a plugin");
-    let mut sent = 0;
-    let mut addresses = BTreeSet::new();
-    let fresh = |batch: &str, one: usize| {
-        // The three classes of Pods that there are, in turn.
-        let row = one % 3;
-        let mut shut: Vec<String> = Vec::new();
-        for (_, (_, host, port)) in places.shut(row) {
-            shut.push(format!("{host}:{port}"));
-        }
-        shut.sort();
-        shut.dedup();
-        let labels = json!({
-            "famulus.dev/part": if row == 2 { "build" } else { "runner" },
-            "famulus.dev/egress": if row == 0 { "none" } else { "internet" },
-            "famulus.dev/callback": "allowed", "famulus.test/fresh": batch,
-        });
-        let mut pod =
-            pod(&format!("fresh-{batch}-{one}"), &labels, &["bash", "-c", SENDER], &image);
-        let targets = json!([{"name": "TARGETS", "value": shut.join(" ")}]);
-        pod["spec"]["containers"][0]["env"] = targets;
-        pod
-    };
-    for batch in 0..PODS / BATCH {
-        let batch = batch.to_string();
-        let pods = (0..BATCH).map(|one| fresh(&batch, one));
+    let (mut sent, mut made) = (0, 0);
+    while made < all {
+        let size = BATCH.min(all - made);
+        let batch = format!("after-{made}");
+        let others = Others::watch(&places.rows[0].name).await;
+        taps.forget().await;
+        let pods = (0..size).map(|one| fresh(&places, &image, &batch, one));
         make(&sandbox, &pods.collect::<Vec<_>>()).await;
         let what = format!("batch {batch} has sent");
-        for pod in until(&what, LONG, async || ended(&sandbox, &batch, BATCH).await).await {
-            sent += pod.1;
-            addresses.insert(pod.0);
-        }
+        let ended = until(&what, LONG, async || ended(&sandbox, &batch, size).await).await;
+        let addresses: BTreeSet<String> =
+            ended.iter().map(|(address, _)| address.clone()).collect();
+        assert_eq!(addresses.len(), size, "each has an address of its own: {addresses:?}");
+        let arrived = taps.seen(&addresses).await;
+        assert_eq!(others.had(&addresses), BTreeSet::new(), "somebody else had an address, too");
+        assert!(arrived.is_empty(), "{} ways out: {arrived:#?}", arrived.len());
+        sent += ended.iter().map(|(_, sent)| sent).sum::<u64>();
+        made += size;
         let of_batch = format!("famulus.test/fresh={batch}");
         kubectl(&["-n", &sandbox, "delete", "pods", "-l", &of_batch, "--wait=false"]).await;
     }
-    println!(
-        "{PODS} Pods at {} addresses tried {sent} packets in {} s",
-        addresses.len(),
-        begun.elapsed().as_secs()
-    );
-    let arrived = taps.seen(&addresses).await;
-    assert!(arrived.is_empty(), "{} ways out: {arrived:#?}", arrived.len());
+    println!("{all} Pods tried {sent} packets in {} s", begun.elapsed().as_secs());
 
     // The same Pod where nobody is shut in: the taps would have seen it.
-    let control = fresh("control", 0);
-    make(BESIDE, &[control]).await;
+    taps.forget().await;
+    make(BESIDE, &[fresh(&places, &image, "control", 0)]).await;
     let control =
         until("the control has sent", LONG, async || ended(BESIDE, "control", 1).await).await;
     let arrived = taps.seen(&BTreeSet::from([control[0].0.clone()])).await;
@@ -100,6 +99,78 @@ async fn two_hundred_fresh_pods_send_nothing_that_arrives() {
     assert!(arrived.len() > 20, "{arrived:#?}");
     taps.end().await;
     remove().await;
+}
+
+/// A Pod of one of the three classes that there are, in turn, which tries all that is shut to it. When
+/// it has, a second container keeps its address.
+fn fresh(places: &Places, image: &str, batch: &str, one: usize) -> Value {
+    let row = one % 3;
+    let mut shut: Vec<String> = Vec::new();
+    for (_, (_, host, port)) in places.shut(row) {
+        shut.push(format!("{host}:{port}"));
+    }
+    shut.sort();
+    shut.dedup();
+    let labels = json!({
+        "famulus.dev/part": if row == 2 { "build" } else { "runner" },
+        "famulus.dev/egress": if row == 0 { "none" } else { "internet" },
+        "famulus.dev/callback": "allowed", "famulus.test/fresh": batch,
+    });
+    let name = format!("fresh-{batch}-{one}");
+    let mut pod = pod(&name, &labels, &["bash", "-c", SENDER], image);
+    let containers = &mut pod["spec"]["containers"];
+    let mut keeper = containers[0].clone();
+    keeper["name"] = "keeper".into();
+    keeper["command"] = json!(["sleep", "infinity"]);
+    containers[0]["env"] = json!([{"name": "TARGETS", "value": shut.join(" ")}]);
+    containers.as_array_mut().unwrap().push(keeper);
+    pod
+}
+
+/// The addresses of all other Pods of the cluster, from now on.
+struct Others {
+    /// Address and name of each Pod that had not ended.
+    seen: Arc<Mutex<BTreeSet<(String, String)>>>,
+    _watch: Child,
+}
+
+impl Others {
+    /// Watches. This Pod is there already: when it was told of, the watch stands.
+    async fn watch(there: &str) -> Self {
+        const TOLD: &str = r#"jsonpath={.status.podIP} {.metadata.name} {.status.phase}{"\n"}"#;
+        let mut watch = kubectl::command(&["get", "pods", "-A", "--watch", "-o", TOLD]);
+        let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let seen: Arc<Mutex<BTreeSet<(String, String)>>> = Arc::default();
+        let to = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                // One without an address has not begun. One that has ended sends nothing.
+                if let [address, name, "Pending" | "Running" | "Unknown"] =
+                    *line.split_whitespace().collect::<Vec<_>>()
+                {
+                    to.lock().insert((address.to_owned(), name.to_owned()));
+                }
+            }
+        });
+        let others = Self { seen, _watch: watch };
+        until("Pods are watched", LONG, async || {
+            let seen = others.seen.lock();
+            let is_told = seen.iter().any(|(_, name)| name == there);
+            if is_told { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+        others
+    }
+
+    /// Those that had one of these addresses.
+    fn had(&self, addresses: &BTreeSet<String>) -> BTreeSet<(String, String)> {
+        let seen = self.seen.lock();
+        let is_other = |(address, name): &&(String, String)| {
+            addresses.contains(address) && !name.starts_with("fresh-")
+        };
+        seen.iter().filter(is_other).cloned().collect()
+    }
 }
 
 /// How many policies there are, each older than all that they are about; times are RFC 3339 in UTC.
@@ -115,13 +186,14 @@ async fn policies_are_older(sandbox: &str) -> usize {
     policies.len()
 }
 
-/// The addresses of Pods that have ended, and how many packets each tried.
+/// The addresses of Pods that have sent, and how many packets each tried.
 async fn ended(namespace: &str, batch: &str, all: usize) -> Result<Vec<(String, u64)>, String> {
     let pods = objects(namespace, "pods", &format!("famulus.test/fresh={batch}")).await;
     let ended = pods.iter().filter_map(|pod| {
         let status = &pod["status"];
-        let end = &status["containerStatuses"][0]["state"]["terminated"];
-        let sent = end["message"].as_str()?.parse().ok()?;
+        let sender =
+            status["containerStatuses"].as_array()?.iter().find(|one| one["name"] == "row")?;
+        let sent = sender["state"]["terminated"]["message"].as_str()?.parse().ok()?;
         Some((status["podIP"].as_str()?.to_owned(), sent))
     });
     let ended: Vec<_> = ended.filter(|(_, sent)| *sent > 0).collect();

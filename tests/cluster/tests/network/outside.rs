@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use famulus_cluster_tests::beside::node;
+use famulus_cluster_tests::kubectl::{LONG, until};
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::UdpSocket;
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// What a metadata service has on every cloud, and an address of a house. Neither is anybody here
 /// without [`Listeners`].
@@ -64,9 +67,12 @@ print("listens", flush=True)
 threading.Event().wait()
 "#;
 
-/// Says who sent what to whom out of any interface; once each.
+/// Says when who sent what to whom out of any interface; a few times a second each. The time is the
+/// packet's own, in seconds since 1970.
 const TAP: &str = r#"
 import ctypes, socket, struct
+
+TIMES = 35
 
 tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
 # Only what leaves an interface: the type of a packet is loaded, and compared with that.
@@ -75,10 +81,13 @@ code = b"".join(struct.pack("HBBI", *word) for word in words)
 buffer = ctypes.create_string_buffer(code)
 tap.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HL", len(words), ctypes.addressof(buffer)))
 tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+tap.setsockopt(socket.SOL_SOCKET, TIMES, 1)
 print("listens", flush=True)
-seen = set()
+told = {}
 while True:
-    data, (_, kind, *_) = tap.recvfrom(128)
+    data, extra, _, (_, kind, *_) = tap.recvmsg(128, 64)
+    seconds, nanos = struct.unpack("qq", extra[0][2])
+    now = seconds + nanos / 1e9
     if kind != 0x0800 or len(data) < 20:
         continue
     head = (data[0] & 15) * 4
@@ -87,9 +96,9 @@ while True:
     name = {6: "tcp", 17: "udp"}.get(data[9], str(data[9]))
     source, target = socket.inet_ntoa(data[12:16]), socket.inet_ntoa(data[16:20])
     line = f"{source} {name} {target} {port}"
-    if line not in seen:
-        seen.add(line)
-        print(line, flush=True)
+    if now > told.get(line, 0) + 0.2:
+        told[line] = now
+        print(f"{now:.6f} {line}", flush=True)
 "#;
 
 /// A program beside the Pods, and the lines that it said. It ends with this.
@@ -156,13 +165,15 @@ impl Listeners {
     }
 }
 
-/// What Pods sent that got as far as a wire, the stack of the node, or another Pod.
+/// What Pods sent that got as far as a wire, the stack of the node, or another Pod, since a moment.
 pub(crate) struct Taps {
     wires: Beside,
+    since: SystemTime,
 }
 
 /// A table of the node's firewall that lets everything pass.
 const COUNTED: &str = "famulus_tests";
+const SETS: [&str; 2] = ["seen", "other"];
 
 impl Taps {
     pub(crate) async fn start() -> Self {
@@ -186,16 +197,30 @@ impl Taps {
             }}"
         );
         run("nft", &[&rules]).await;
-        Self { wires: Beside::start(TAP, &[], None).await }
+        Self { wires: Beside::start(TAP, &[], None).await, since: SystemTime::now() }
+    }
+
+    /// Forgets all that was seen until now. An address is somebody's for a time: what is seen from it
+    /// is said to be of its Pod only if nobody else had it since the last call.
+    pub(crate) async fn forget(&mut self) {
+        for set in SETS {
+            run("nft", &["flush", "set", "ip", COUNTED, set]).await;
+        }
+        self.since = SystemTime::now();
     }
 
     /// `FROM PROTOCOL TO PORT`, of everything that these addresses sent.
     pub(crate) async fn seen(&self, from: &BTreeSet<String>) -> BTreeSet<String> {
-        // What was sent a moment ago is on its way through the tap.
-        sleep(Duration::from_millis(500)).await;
-        let mut lines: BTreeSet<String> =
-            self.wires.said().into_iter().map(|(_, line)| line).collect();
-        for set in ["seen", "other"] {
+        self.until_told().await;
+        let since = self.since.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let mut lines = BTreeSet::new();
+        for (_, line) in self.wires.said() {
+            let (time, line) = line.split_once(' ').unwrap();
+            if time.parse::<f64>().unwrap() >= since {
+                lines.insert(line.to_owned());
+            }
+        }
+        for set in SETS {
             let listed = run("nft", &["list", "set", "ip", COUNTED, set]).await;
             let elements = listed.split_once("elements = {").map_or("", |(_, elements)| elements);
             let elements = elements.replace(['}', '\n', '\t'], " ");
@@ -207,6 +232,22 @@ impl Taps {
         let is_from =
             |line: &String| line.split(' ').next().is_some_and(|source| from.contains(source));
         lines.into_iter().filter(is_from).collect()
+    }
+
+    /// Waits until the tap has told all that was sent before: it tells packets in their order, and
+    /// this one is the last.
+    async fn until_told(&self) {
+        static LAST: AtomicU16 = AtomicU16::new(20_000);
+        let port = LAST.fetch_add(1, Ordering::Relaxed);
+        let end = UdpSocket::bind(("0.0.0.0", 0)).await.unwrap();
+        end.send_to(b"last", (SINK, port)).await.unwrap();
+        let mark = format!(" udp {SINK} {port}");
+        until("the tap has told everything", LONG, async || {
+            let said = self.wires.said();
+            let is_told = said.iter().any(|(_, line)| line.ends_with(&mark));
+            if is_told { Ok(()) } else { Err(format!("{} lines", said.len())) }
+        })
+        .await;
     }
 
     pub(crate) async fn end(self) {
