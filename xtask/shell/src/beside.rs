@@ -1,4 +1,4 @@
-//! A program that runs beside others, in what they leave of the processors.
+//! A program that runs beside others.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,6 +11,15 @@ use tokio::process::Child;
 use crate::shell::Shell;
 use crate::workspace::root;
 
+/// What it gets of the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// As much as the others.
+    Equal,
+    /// What they leave.
+    Rest,
+}
+
 /// A session of its own at the lowest weight, and in it the policy of idle work: who else wants a
 /// processor has it at once.
 const LAST_OF_ALL: &str =
@@ -19,18 +28,22 @@ const LAST_OF_ALL: &str =
 pub struct Beside {
     child: Child,
     what: &'static str,
+    share: Share,
     said: PathBuf,
 }
 
 impl Beside {
     /// Starts `program`, whose words go into `target/WHAT/said`.
-    pub fn start(what: &'static str, program: &Command) -> Result<Self> {
+    pub fn start(what: &'static str, program: &Command, share: Share) -> Result<Self> {
         let folder = root().join("target").join(what);
         fs::create_dir_all(&folder)?;
         let said = folder.join("said");
         let file = File::create(&said)?;
         let mut command = Command::new("setsid");
-        command.args(["sh", "-c", LAST_OF_ALL]).arg(program.get_program()).args(program.get_args());
+        if share == Share::Rest {
+            command.args(["sh", "-c", LAST_OF_ALL]);
+        }
+        command.arg(program.get_program()).args(program.get_args());
         for (name, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -41,19 +54,22 @@ impl Beside {
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the {what} beside the rest"))?;
-        Ok(Self { child, what, said })
+        Ok(Self { child, what, share, said })
     }
 
-    /// Waits for its end, and says what it said if it failed.
+    /// Waits for its end. What it said is printed if it failed or had as much to do as the others.
     pub async fn finish(mut self, shell: &mut Shell) -> Result<()> {
         let what = self.what;
         tokio::select! {
             status = self.child.wait() => {
                 let status = status.with_context(|| format!("cannot wait for the {what}"))?;
+                if !status.success() || self.share == Share::Equal {
+                    let said = fs::read(&self.said)?;
+                    println!("{what}:\n{}", String::from_utf8_lossy(&said));
+                }
                 if status.success() {
                     return Ok(());
                 }
-                eprintln!("{}", fs::read_to_string(&self.said)?);
                 bail!("the {what} failed: {status}; what they say stands above")
             }
             signal = shell.signals.wait_for_signal() => {

@@ -36,13 +36,23 @@ impl Report {
 
     /// Takes over the parts of a report in another process.
     pub fn read(&mut self, file: &Path) -> Result<()> {
+        self.take(file, "")?;
+        self.part_begun = Instant::now();
+        Ok(())
+    }
+
+    /// The same of one that went on beside this one and is called so.
+    pub fn read_beside(&mut self, what: &str, file: &Path) -> Result<()> {
+        self.take(file, &format!("beside, {what}: "))
+    }
+
+    fn take(&mut self, file: &Path, before: &str) -> Result<()> {
         let text =
             fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         for line in text.lines() {
             let (took, part) = line.split_once(' ').context("a stage has no name")?;
-            self.parts.push((part.to_owned(), took.parse()?));
+            self.parts.push((format!("{before}{part}"), took.parse()?));
         }
-        self.part_begun = Instant::now();
         Ok(())
     }
 
@@ -69,12 +79,14 @@ mod tests {
         other.done("a cluster, `suite`");
         other.write(file.path()).unwrap();
         report.read(file.path()).unwrap();
+        report.read_beside("network", file.path()).unwrap();
         report.done("lints");
         let rows = [
             "| stage | seconds |",
             "|---|---|",
             "| images | 0 |",
             "| a cluster, `suite` | 0 |",
+            "| beside, network: a cluster, `suite` | 0 |",
             "| lints | 0 |",
             "| in all | 0 |",
         ];

@@ -41,14 +41,19 @@ impl Shell {
     }
 
     /// The last line that another program of `xtask` prints; before it stands what was done for it.
-    pub async fn answer_of(&mut self, mut command: Command) -> Result<String> {
+    pub async fn answer_of(&mut self, command: Command) -> Result<String> {
+        let text = describe(&command);
+        let printed = self.read(command).await?;
+        let line = printed.lines().last().with_context(|| format!("`{text}` says nothing"))?;
+        Ok(line.to_owned())
+    }
+
+    /// All that a program prints.
+    pub async fn read(&mut self, mut command: Command) -> Result<String> {
         let text = describe(&command);
         command.stdout(Stdio::piped());
         let printed = self.finish(command, OURS).await?;
-        let printed =
-            String::from_utf8(printed).with_context(|| format!("`{text}` says no text"))?;
-        let line = printed.lines().last().with_context(|| format!("`{text}` says nothing"))?;
-        Ok(line.to_owned())
+        String::from_utf8(printed).with_context(|| format!("`{text}` says no text"))
     }
 
     async fn finish(&mut self, mut command: Command, grace: Duration) -> Result<Vec<u8>> {

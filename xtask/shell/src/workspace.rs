@@ -18,6 +18,9 @@ pub fn cache() -> PathBuf {
     famulus_local::cache::folder(|name| std::env::var_os(name))
 }
 
+/// The features with which everything is tested and looked at: one set, so that nothing is built twice.
+pub const FEATURES: &str = "famulus-cluster-tests/installed,famulus-server/harness";
+
 /// `cargo metadata` of the members alone.
 pub fn members() -> Result<Value> {
     let output = output_of(&mut cargo(["metadata", "--format-version", "1", "--no-deps"]))?;

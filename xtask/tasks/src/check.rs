@@ -3,8 +3,8 @@
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
-use xtask_shell::beside::Beside;
-use xtask_shell::workspace::root;
+use xtask_shell::beside::{Beside, Share};
+use xtask_shell::workspace::{FEATURES, root};
 use xtask_shell::{Shell, cargo};
 
 use crate::tidy;
@@ -25,17 +25,8 @@ pub(crate) async fn format(shell: &mut Shell) -> Result<()> {
     shell.run(rustfmt).await
 }
 
-/// With every feature that lets more be looked at.
-const CLIPPY: [&str; 8] = [
-    "clippy",
-    "--workspace",
-    "--all-targets",
-    "--features",
-    "famulus-cluster-tests/installed,famulus-server/harness",
-    "--",
-    "--deny",
-    "warnings",
-];
+const CLIPPY: [&str; 8] =
+    ["clippy", "--workspace", "--all-targets", "--features", FEATURES, "--", "--deny", "warnings"];
 
 async fn lints(shell: &mut Shell) -> Result<()> {
     shell.run(cargo(CLIPPY)).await
@@ -48,5 +39,8 @@ pub(crate) fn beside() -> Result<[Beside; 2]> {
     lints.env("CARGO_TARGET_DIR", root().join("target/lints"));
     let mut queries = Command::new(std::env::current_exe()?);
     queries.args(["sqlx", "--check"]);
-    Ok([Beside::start("lints", &lints)?, Beside::start("sqlx", &queries)?])
+    Ok([
+        Beside::start("lints", &lints, Share::Rest)?,
+        Beside::start("sqlx", &queries, Share::Rest)?,
+    ])
 }

@@ -9,11 +9,14 @@
     reason = "a command line tool talks to its terminal"
 )]
 
+mod binaries;
 mod check;
 mod db;
 mod deny;
 mod elsewhere;
+mod kept;
 mod manifests;
+mod soak;
 mod sqlx;
 mod test;
 mod tidy;
@@ -43,6 +46,8 @@ enum Task {
     Up(up::Args),
     /// Run all tests and checks (what CI runs)
     Test(test::Args),
+    /// Run whole what is large only for certainty; `test` runs a part of each
+    Soak,
     /// Check format, lints and tidiness
     Check,
     /// Check crate edges, fences, sizes, names, licences and what the documents name
@@ -92,6 +97,7 @@ async fn run(shell: &mut Shell, task: Task, words: &[OsString]) -> Result<()> {
     match task {
         Task::Up(args) => up::run(shell, args).await,
         Task::Test(args) => test::run(shell, args).await,
+        Task::Soak => soak::run(shell).await,
         Task::Check => check::run(shell).await,
         Task::Tidy => tidy::run(),
         Task::Deny(args) => deny::run(shell, args).await,

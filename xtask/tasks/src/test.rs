@@ -1,14 +1,22 @@
 //! `cargo xtask test`: everything that must hold, from a clean clone, in one command.
+//!
+//! ```text
+//! format ─► build ─► tests ─► crash harness ─► examples ─► clusters, one beside the other
+//!                             images                       lints, .sqlx
+//! ```
 
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 use xtask_postgres::scratch::Scratch;
+use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
+use xtask_shell::workspace::{FEATURES, root};
 use xtask_shell::{Shell, cargo, programs, space};
 
+use crate::binaries::{Binaries, Way};
 use crate::elsewhere::{Other, path_of};
-use crate::{check, tidy};
+use crate::{check, kept, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,111 +30,151 @@ pub(crate) struct Args {
     filter: Option<String>,
 }
 
+/// What is large for certainty alone stands in modules of this name: see `cargo xtask soak`.
+pub(crate) const SOAK: &str = "soak::";
+
+/// How much of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    All,
+    NoCluster,
+    /// Tests of a certain name, and no checks.
+    Filtered,
+    Quick,
+}
+
+impl Args {
+    fn extent(&self) -> Extent {
+        match (self.quick, self.no_cluster, &self.filter) {
+            (true, _, _) => Extent::Quick,
+            (_, _, Some(_)) => Extent::Filtered,
+            (_, true, _) => Extent::NoCluster,
+            (false, false, None) => Extent::All,
+        }
+    }
+}
+
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let Args { quick, no_cluster, filter } = args;
-    let filter = filter.as_deref();
+    let extent = args.extent();
+    let checks = matches!(extent, Extent::All | Extent::NoCluster);
     let mut report = Report::begin();
     space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
-    if filter.is_none() && !quick {
+    if checks {
         check::format(shell).await?;
         tidy::run()?;
         report.done("format and tidiness");
     }
-    // Tests of the chart render it.
-    path_of(shell, "helm").await?;
-    shell.run(tests(&["--lib", "--bins"], filter)).await?;
-    report.done("unit tests");
-    if !quick {
+    let binaries = prepare(shell, &mut report).await?;
+    let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
+    if extent == Extent::Quick {
+        binaries.run(shell, Binaries::is_unit, &Way::of(&words)).await?;
+        report.done("unit tests");
+    } else {
         let scratch = Scratch::start(shell).await?;
-        let outcome = with_database(shell, &scratch, filter, &mut report).await;
+        let outcome = local(shell, &binaries, &words, &scratch, extent, &mut report).await;
         scratch.stop().await.context("cannot clean up after the tests")?;
         outcome?;
     }
-    if no_cluster {
-        for one in check::beside()? {
-            one.finish(shell).await?;
-        }
-        report.done("lints and a look at .sqlx");
-    } else if filter.is_none() && !quick {
-        let mut images = Other::Cluster.command()?;
-        images.args(["images", "--profile", "dev", "--prove"]);
-        shell.run_ours(images).await?;
-        report.done("images and their proofs");
+    if checks {
+        shell.run(cargo(["test", "--workspace", "--doc", "--features", FEATURES])).await?;
+        report.done("examples in the documentation");
         // Tests of a cluster mostly wait for it.
         let beside = check::beside()?;
-        clusters(shell, &mut report).await?;
+        if extent == Extent::All {
+            clusters(shell, &[], &mut report).await?;
+        }
         for one in beside {
             one.finish(shell).await?;
         }
-        report.done("the rest of the lints and of a look at .sqlx, begun with the clusters");
+        report.done("what was left of lints and of a look at .sqlx");
+        kept::keep(shell).await?;
     }
-    println!("{}\n{}", report.table(), closing(quick, no_cluster, filter));
+    println!("{}\n{}", report.table(), closing(&args));
     Ok(())
 }
 
+/// Sees to what tests need, and builds them.
+pub(crate) async fn prepare(shell: &mut Shell, report: &mut Report) -> Result<Binaries> {
+    kept::restore(shell).await?;
+    programs::ensure(shell, &programs::PLUGINS).await?;
+    // Tests of the chart render it, and those of plugins run some that are of Python.
+    path_of(shell, "helm").await?;
+    let uv = path_of(shell, "uv").await?;
+    report.done("what tests need");
+    let binaries = Binaries::build(shell, uv).await?;
+    report.done("build of all tests");
+    Ok(binaries)
+}
+
+/// What needs no cluster.
+async fn local(
+    shell: &mut Shell,
+    binaries: &Binaries,
+    words: &[&str],
+    scratch: &Scratch,
+    extent: Extent,
+    report: &mut Report,
+) -> Result<()> {
+    let url = scratch.url();
+    let way = Way { database: Some(&url), ..Way::of(words) };
+    binaries.run(shell, Binaries::is_ordinary, &way).await?;
+    report.done("tests of the workspace");
+    // A crash is mostly waited for, and what it kills is not what images are made of.
+    let images = if extent == Extent::All { Some(start_images()?) } else { None };
+    binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 2, ..way }).await?;
+    report.done("crash harness");
+    match (images, extent) {
+        (Some(images), _) => {
+            images.finish(shell).await?;
+            report.done("what was left of images and their proofs, begun with the crash harness");
+        }
+        (None, Extent::NoCluster) => {
+            shell.run(cargo(["build", "--package", "famulus-server", "--bin", "famulus"])).await?;
+        }
+        (None, Extent::All | Extent::Filtered | Extent::Quick) => return Ok(()),
+    }
+    let shipped = root().join("target/debug/famulus").display().to_string();
+    let variables = [("FAMULUS_RELEASE_BINARY", shipped.as_str())];
+    let way = Way { variables: &variables, ..Way::of(&[]) };
+    binaries.run(shell, Binaries::is_of_release, &way).await?;
+    report.done("a look at the program that is shipped");
+    Ok(())
+}
+
+/// Begins to build the images for tests. What they are made of lies where cargo puts programs, so
+/// nothing else is built until they are there.
+pub(crate) fn start_images() -> Result<Beside> {
+    let mut images = Other::Cluster.command()?;
+    images.args(["images", "--profile", "dev", "--prove"]);
+    Beside::start("images", &images, Share::Equal)
+}
+
 /// The tests of a whole installation, with the images that were just built.
-async fn clusters(shell: &mut Shell, report: &mut Report) -> Result<()> {
+pub(crate) async fn clusters(shell: &mut Shell, words: &[&str], report: &mut Report) -> Result<()> {
     let stages = tempfile::NamedTempFile::new()?;
     let mut suite = Other::Cluster.command()?;
-    suite.args(["cluster", "suite", "--part-of"]).arg(stages.path());
+    suite.args(["cluster", "suite", "--part-of"]).arg(stages.path()).args(words);
     // A cluster that somebody has at hand is not the one that is tested.
     suite.env_remove("KUBECONFIG");
     shell.run_ours(suite).await?;
     report.read(stages.path())
 }
 
-async fn with_database(
-    shell: &mut Shell,
-    scratch: &Scratch,
-    filter: Option<&str>,
-    report: &mut Report,
-) -> Result<()> {
-    // The unit tests run again with them, in seconds: `--test '*'` would also demand the targets
-    // that need the harness.
-    programs::ensure(shell, &programs::PLUGINS).await?;
-    let uv = path_of(shell, "uv").await?;
-    let mut integration = tests(&["--tests"], filter);
-    integration.env("FAMULUS_TEST_UV", uv);
-    integration.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
-    shell.run(integration).await?;
-    report.done("integration tests with Postgres");
-    let mut crashes = cargo(["test", "--workspace", "--features", "famulus-server/harness"]);
-    crashes.args(["--no-fail-fast", "--test", "crash", "--test", "release_is_clean"]);
-    if let Some(filter) = filter {
-        crashes.args(["--", filter]);
-    }
-    crashes.env("FAMULUS_TEST_DATABASE_URL", scratch.url());
-    shell.run(crashes).await?;
-    report.done("crash harness");
-    if filter.is_none() {
-        shell.run(cargo(["test", "--workspace", "--doc"])).await?;
-        report.done("examples in the documentation");
-    }
-    Ok(())
-}
-
-fn tests(targets: &[&str], filter: Option<&str>) -> std::process::Command {
-    // Always the whole workspace: of a part of it, other features of the same crates would be built.
-    // Tests of a whole installation are behind a feature: see `xtask/cluster/src/cluster/suite.rs`.
-    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
-    command.args(targets);
-    if let Some(filter) = filter {
-        command.args(["--", filter]);
-    }
-    command
-}
-
 /// A run that left something out says so in its last line.
-fn closing(quick: bool, no_cluster: bool, filter: Option<&str>) -> String {
+fn closing(args: &Args) -> String {
     let mut line = "ok".to_owned();
-    if let Some(filter) = filter {
-        let _ = write!(line, "; only tests whose name contains {filter:?}");
+    if let Some(filter) = &args.filter {
+        let _ = write!(
+            line,
+            "; only tests whose name contains {filter:?}, without the checks, what needs a cluster and \
+             the look at the program that is shipped"
+        );
     }
-    if quick {
+    if args.quick {
         line.push_str("; left out: everything that needs Postgres, and the checks");
     }
-    if no_cluster {
+    if args.no_cluster {
         line.push_str("; left out: the images, and everything that needs a cluster");
     }
     line

@@ -1,17 +1,23 @@
 //! `cargo xtask cluster suite`: the tests of a whole installation, on a real cluster.
 //!
 //! ```text
-//! images of this tree ─► cluster ─► helm install ─► its targets, one after another ─► cluster is removed
+//! images of this tree ─┬─► cluster ─► helm install ─► its targets, one after another ─► cluster is removed
+//!                      ├─► another one, beside it
+//!                      └─► …
 //! ```
+//!
+//! Each cluster is the work of a process; the first is ours.
 //!
 //! With KUBECONFIG set they run against that cluster and the release that is installed there; what
 //! needs the node itself is then left out, and named.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
+use xtask_shell::workspace::FEATURES;
 use xtask_shell::{Shell, cargo, output_of, space};
 
 use crate::images;
@@ -19,19 +25,30 @@ use crate::images;
 use super::namespace::Namespaces;
 use super::place::Place;
 use super::variant::Variant;
-use super::{down, kubectl, processes, release, up};
+use super::{build, down, kubectl, pins, processes, release, up};
 
 /// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
 struct Target {
     name: &'static str,
     /// How many tests run at once; what breaks the node or measures others runs alone.
     threads: &'static str,
+    /// Whether it has tests in a module `soak`, which are for `cargo xtask soak` alone.
+    soaks: bool,
+}
+
+impl Target {
+    const fn new(name: &'static str, threads: &'static str) -> Self {
+        Self { name, threads, soaks: false }
+    }
+
+    const fn that_soaks(name: &'static str, threads: &'static str) -> Self {
+        Self { soaks: true, ..Self::new(name, threads) }
+    }
 }
 
 /// A cluster, the release on it, and the tests that want it so.
 struct Home {
-    /// Behind the name of the cluster.
-    suffix: &'static str,
+    name: &'static str,
     variant: Variant,
     /// Further words of `helm install`.
     values: &'static [&'static str],
@@ -39,33 +56,41 @@ struct Home {
 }
 
 /// What runs on any cluster.
-const ANYWHERE: Target = Target { name: "cluster", threads: "3" };
+const ANYWHERE: Target = Target::new("cluster", "3");
+
+/// It reads what the others had app and operator do.
+const RIGHTS: Target = Target::new("rights", "1");
 
 /// Nothing is installed afterwards, so the chart's own tests come before it.
-const UNINSTALL: Target = Target { name: "uninstall", threads: "1" };
+const UNINSTALL: Target = Target::new("uninstall", "1");
 
-const HOMES: [Home; 2] = [
+/// What takes longest is first.
+const HOMES: [Home; 3] = [
     Home {
-        suffix: "",
+        name: "whole",
         variant: Variant::WHOLE,
         values: &[],
         targets: &[
             ANYWHERE,
-            Target { name: "node", threads: "3" },
-            Target { name: "hostile", threads: "2" },
-            Target { name: "network", threads: "1" },
-            // It reads what the others had app and operator do.
-            Target { name: "rights", threads: "1" },
-            Target { name: "chaos", threads: "1" },
+            Target::new("node", "3"),
+            Target::new("hostile", "2"),
+            RIGHTS,
             UNINSTALL,
         ],
     },
+    // What changes policies and kills parts of the node wants a cluster of its own.
+    Home {
+        name: "network",
+        variant: Variant::WHOLE,
+        values: &[],
+        targets: &[Target::that_soaks("network", "1"), RIGHTS, Target::that_soaks("chaos", "1")],
+    },
     // Nothing enforces policies there, and nothing makes volumes.
     Home {
-        suffix: "-open",
+        name: "open",
         variant: Variant::PLAIN,
         values: &["--set", "postgres.persistence.enabled=false"],
-        targets: &[Target { name: "open", threads: "1" }],
+        targets: &[Target::new("open", "1")],
     },
 ];
 
@@ -77,6 +102,12 @@ pub(super) struct Wanted {
     /// Only this target of tests/cluster, `chaos` for one
     #[arg(long = "test")]
     target: Option<String>,
+    /// What is left out day by day because it is large only for certainty, and nothing else
+    #[arg(long)]
+    soak: bool,
+    /// Only this cluster of them, as the part of another process that does the rest
+    #[arg(long, hide = true)]
+    home: Option<String>,
     /// As a part of `cargo xtask test`, which has built the images: no table is printed, the stages go
     /// into this file
     #[arg(long, hide = true, value_name = "FILE")]
@@ -87,12 +118,38 @@ pub(super) struct Wanted {
 
 impl Wanted {
     fn targets_of(&self, home: &'static Home) -> Vec<&'static Target> {
-        let is_wanted = |target: &&Target| self.target.as_ref().is_none_or(|it| it == target.name);
+        let is_here = self.home.as_ref().is_none_or(|it| it == home.name);
+        let is_wanted = |target: &&Target| {
+            let is_named = self.target.as_ref().is_none_or(|it| it == target.name);
+            is_here && is_named && (target.soaks || !self.soak)
+        };
         home.targets.iter().filter(is_wanted).collect()
     }
 
+    fn homes(&self) -> Vec<&'static Home> {
+        HOMES.iter().filter(|home| !self.targets_of(home).is_empty()).collect()
+    }
+
     fn is_all(&self) -> bool {
-        self.target.is_none() && self.filter.is_none()
+        self.target.is_none() && self.filter.is_none() && !self.soak
+    }
+
+    /// Which tests of a target.
+    fn words(&self) -> Vec<&str> {
+        let soak: &[&str] = if self.soak { &["soak::"] } else { &["--skip", "soak::"] };
+        soak.iter().copied().chain(self.filter.as_deref()).collect()
+    }
+
+    /// The process that does another home with images that are there.
+    fn start(&self, name: &str, home: &Home, stages: &Path) -> Result<Beside> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["cluster", "suite", "--name", name, "--home", home.name, "--part-of"]);
+        command.arg(stages);
+        let flags = [("--keep", self.keep), ("--soak", self.soak)];
+        command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
+        command.args(self.target.iter().flat_map(|target| ["--test", target]));
+        command.args(&self.filter);
+        Beside::start(home.name, &command, Share::Equal)
     }
 }
 
@@ -111,7 +168,7 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
             "KUBECONFIG is set: tests that need a node of ours are left out ({})",
             others.join(", ")
         );
-        return shell.run(tests(&ANYWHERE, wanted.filter.as_deref())).await;
+        return shell.run(tests(&ANYWHERE, wanted)).await;
     }
     if wanted.part_of.is_none() {
         images::for_tests(shell, &release::IMAGES).await?;
@@ -132,20 +189,52 @@ async fn with_images(
     archives: &[PathBuf],
     report: &mut Report,
 ) -> Result<()> {
-    for home in HOMES.iter().filter(|home| !wanted.targets_of(home).is_empty()) {
-        let place = Place::new(&format!("{name}{}", home.suffix))?;
-        up::run(shell, &place, home.variant).await?;
-        report.done(&format!("a cluster, `{}`", place.name));
-        let outcome = on_the_node(shell, &place, home, wanted, archives, report).await;
-        if outcome.is_err() {
-            say_what_is_there(&place);
-        }
-        if !wanted.keep {
-            down::run(shell, &place).await?;
-        }
-        outcome?;
+    let homes = wanted.homes();
+    let (first, others) = homes.split_first().context("no test is wanted")?;
+    let mut beside = Vec::new();
+    if !others.is_empty() {
+        // Once, before several want them.
+        build::Programs::obtain(shell, &pins::ALL).await?;
+        report.done("programs of a cluster");
     }
+    for other in others {
+        let stages = tempfile::NamedTempFile::new()?;
+        beside.push((other.name, wanted.start(name, other, stages.path())?, stages));
+    }
+    let mut failed = Vec::new();
+    if let Err(error) = one(shell, name, first, wanted, archives, report).await {
+        failed.push(format!("{}: {error:#}", first.name));
+    }
+    for (other, process, stages) in beside {
+        match process.finish(shell).await {
+            Ok(()) => report.read_beside(other, stages.path())?,
+            Err(error) => failed.push(format!("{other}: {error:#}")),
+        }
+    }
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+/// A cluster, and what is tested there.
+async fn one(
+    shell: &mut Shell,
+    name: &str,
+    home: &'static Home,
+    wanted: &Wanted,
+    archives: &[PathBuf],
+    report: &mut Report,
+) -> Result<()> {
+    let place = Place::new(&format!("{name}-{}", home.name))?;
+    up::run(shell, &place, home.variant).await?;
+    report.done(&format!("a cluster, `{}`", place.name));
+    let outcome = on_the_node(shell, &place, home, wanted, archives, report).await;
+    if outcome.is_err() {
+        say_what_is_there(&place);
+    }
+    if !wanted.keep {
+        down::run(shell, &place).await?;
+    }
+    outcome
 }
 
 async fn on_the_node(
@@ -163,7 +252,7 @@ async fn on_the_node(
             release::test(shell, place).await?;
             report.done("helm test");
         }
-        let tests = tests(target, wanted.filter.as_deref());
+        let tests = tests(target, wanted);
         let tests = release::looked_at(shell, place, &tests).await?;
         shell.run(tests).await?;
         report.done(&format!("tests/cluster: {}", target.name));
@@ -171,10 +260,10 @@ async fn on_the_node(
     Ok(())
 }
 
-fn tests(target: &Target, filter: Option<&str>) -> Command {
-    let mut command =
-        cargo(["test", "--workspace", "--features", "famulus-cluster-tests/installed"]);
-    command.args(["--test", target.name, "--", "--test-threads", target.threads]).args(filter);
+fn tests(target: &Target, wanted: &Wanted) -> Command {
+    let mut command = cargo(["test", "--workspace", "--features", FEATURES]);
+    command.args(["--test", target.name, "--", "--test-threads", target.threads]);
+    command.args(wanted.words());
     command
 }
 

@@ -1,0 +1,241 @@
+//! The tests of the workspace: built once, all with the same features, and then run as they are.
+//!
+//! A test mostly waits, for Postgres, a process or a lease, so a few programs run at once. What each
+//! says is printed whole, when it has ended.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::process::Child;
+use xtask_shell::workspace::{FEATURES, root};
+use xtask_shell::{Shell, cargo};
+
+/// Between two looks whether a program has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A program with tests.
+pub(crate) struct Tests {
+    /// Of the package.
+    folder: PathBuf,
+    package: String,
+    /// Of the target: `crash`, or the name of a library.
+    name: String,
+    /// In `tests`, and not of a library or a program.
+    is_integration: bool,
+    program: PathBuf,
+}
+
+/// All of them.
+pub(crate) struct Binaries {
+    all: Vec<Tests>,
+    /// The folder of `uv`.
+    uv: PathBuf,
+}
+
+/// How they are run.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    /// Programs at once, and in each of them tests at once.
+    pub(crate) programs: usize,
+    pub(crate) threads: usize,
+    /// Behind the programs' names.
+    pub(crate) words: &'a [&'a str],
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+    /// A superuser's URL.
+    pub(crate) database: Option<&'a str>,
+}
+
+impl<'a> Way<'a> {
+    /// As is quick on two cores.
+    pub(crate) fn of(words: &'a [&'a str]) -> Self {
+        Self { programs: 2, threads: 4, words, variables: &[], database: None }
+    }
+}
+
+impl Binaries {
+    /// Builds all tests of the workspace and the programs that they run.
+    pub(crate) async fn build(shell: &mut Shell, uv: PathBuf) -> Result<Self> {
+        let mut command = cargo(["test", "--workspace", "--no-run", "--features", FEATURES]);
+        command.args(["--message-format", "json-render-diagnostics"]);
+        let said = shell.read(command).await?;
+        let mut all = Vec::new();
+        for line in said.lines() {
+            let message = serde_json::from_str(line).context("cargo says no JSON")?;
+            all.extend(of(&message));
+        }
+        ensure!(!all.is_empty(), "cargo built no tests");
+        Ok(Self { all, uv })
+    }
+
+    /// They need nothing but the tree.
+    pub(crate) fn is_unit(tests: &Tests) -> bool {
+        !tests.is_integration
+    }
+
+    /// The crash harness, which uses the whole machine.
+    pub(crate) fn is_crash(tests: &Tests) -> bool {
+        tests.is_integration && tests.name == "crash"
+    }
+
+    /// The look at the program that is shipped, once there is one.
+    pub(crate) fn is_of_release(tests: &Tests) -> bool {
+        tests.is_integration && tests.name == "release_is_clean"
+    }
+
+    /// All others but those that need an installation on a cluster.
+    pub(crate) fn is_ordinary(tests: &Tests) -> bool {
+        let is_of_cluster = tests.is_integration && tests.package == "famulus-cluster-tests";
+        !is_of_cluster && !Self::is_crash(tests) && !Self::is_of_release(tests)
+    }
+
+    /// All that need no installation on a cluster.
+    pub(crate) fn is_local(tests: &Tests) -> bool {
+        Self::is_ordinary(tests) || Self::is_crash(tests)
+    }
+
+    /// Runs those that are wanted, also when one has failed.
+    pub(crate) async fn run(
+        &self,
+        shell: &mut Shell,
+        is_wanted: impl Fn(&Tests) -> bool,
+        way: &Way<'_>,
+    ) -> Result<()> {
+        let (mut waiting, mut running) = (self.all.iter().filter(|one| is_wanted(one)), Vec::new());
+        let mut failed = Vec::new();
+        loop {
+            while running.len() < way.programs
+                && let Some(next) = waiting.next()
+            {
+                running.push(Running::start(next, &self.uv, way)?);
+            }
+            if running.is_empty() {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                // What runs ends with this.
+                signal = shell.signals.wait_for_signal() => bail!("stopped by a signal ({signal:?})"),
+            }
+            let mut still = Vec::new();
+            for mut one in running {
+                match one.child.try_wait()? {
+                    None => still.push(one),
+                    Some(status) => {
+                        one.tell()?;
+                        if !status.success() {
+                            failed.push(format!("{}: {status}", one.title()));
+                        }
+                    }
+                }
+            }
+            running = still;
+        }
+        let failed = failed.join("\n");
+        ensure!(failed.is_empty(), "tests failed; what they say stands above:\n{failed}");
+        Ok(())
+    }
+}
+
+/// The program with tests that a message of cargo's is about, if it is about one.
+fn of(message: &Value) -> Option<Tests> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let program = PathBuf::from(message["executable"].as_str()?);
+    let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let id = message["package_id"].as_str()?;
+    // `path+file:///PATH/NAME#0.1.0`, or `path+file:///PATH#NAME@0.1.0` where they differ.
+    let (path, version) = id.rsplit_once('#')?;
+    let package = match version.split_once('@') {
+        Some((name, _)) => name,
+        None => path.rsplit('/').next()?,
+    };
+    Some(Tests {
+        folder: manifest.parent()?.to_owned(),
+        package: package.to_owned(),
+        name: message["target"]["name"].as_str()?.to_owned(),
+        is_integration: message["target"]["kind"][0] == "test",
+        program,
+    })
+}
+
+struct Running<'a> {
+    tests: &'a Tests,
+    child: Child,
+    said: PathBuf,
+    begun: Instant,
+}
+
+impl<'a> Running<'a> {
+    fn start(tests: &'a Tests, uv: &Path, way: &Way<'_>) -> Result<Self> {
+        let folder = root().join("target/tests");
+        fs::create_dir_all(&folder)?;
+        let name = tests.program.file_name().context("a program has a name")?;
+        let said = folder.join(name).with_extension("said");
+        let file = File::create(&said)?;
+        let mut command = Command::new(&tests.program);
+        command.args(way.words).args(["--test-threads", &way.threads.to_string()]);
+        command.current_dir(&tests.folder).envs(way.variables.iter().copied());
+        command.env("FAMULUS_TEST_UV", uv);
+        if let Some(database) = way.database {
+            command.env("FAMULUS_TEST_DATABASE_URL", database);
+        }
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        let child = tokio::process::Command::from(command).spawn();
+        let child = child.with_context(|| format!("cannot run {}", tests.program.display()))?;
+        Ok(Self { tests, child, said, begun: Instant::now() })
+    }
+
+    fn title(&self) -> String {
+        format!("{}, {}", self.tests.package, self.tests.name)
+    }
+
+    fn tell(&self) -> Result<()> {
+        let said = String::from_utf8_lossy(&fs::read(&self.said)?).into_owned();
+        println!("{} ({} s)\n{said}", self.title(), self.begun.elapsed().as_secs());
+        Ok(())
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        // A child that was waited for has no id any more.
+        if let Some(group) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            let _ended = kill_process_group(group, Signal::TERM);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_message_about_a_program_with_tests_is_told_from_others() {
+        let message = |is_test: bool, kind: &str, id: &str| {
+            json!({
+                "reason": "compiler-artifact", "package_id": id,
+                "manifest_path": "/w/app/server/Cargo.toml",
+                "target": {"kind": [kind], "name": "crash"},
+                "profile": {"test": is_test}, "executable": "/w/target/debug/deps/crash-1",
+            })
+        };
+        let check = |message: &Value, expected: Option<(&str, bool)>| {
+            let found = of(message);
+            let found = found.as_ref().map(|one| (one.package.as_str(), one.is_integration));
+            assert_eq!(found, expected, "{message}");
+        };
+        let server = "path+file:///w/app/server#famulus-server@0.1.0";
+        check(&message(true, "test", server), Some(("famulus-server", true)));
+        check(&message(true, "lib", "path+file:///w/xtask#0.1.0"), Some(("xtask", false)));
+        check(&message(false, "bin", server), None);
+        check(&json!({"reason": "build-finished"}), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! Dependencies that were compiled on this machine before: a clean clone begins with them.
+//!
+//! What cargo made of other people's crates depends on the lock file, the manifests and the compiler,
+//! not on the place of the clone. It is kept in the cache under a checksum of these; what was made of
+//! our own crates is not.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use xtask_shell::workspace::{cache, members, root};
+use xtask_shell::{Shell, digest, output_of};
+
+/// The folders below `target` in which cargo builds for the tests: all but the lints, the lints, and
+/// the look at `.sqlx`.
+const BUILDS: [&str; 3] = ["debug", "lints/debug", "sqlx/debug"];
+
+/// The folders of a build whose entries end with `-` and the checksum of what they belong to.
+const PARTS: [&str; 3] = [".fingerprint", "build", "deps"];
+
+/// As many states of the lock file as somebody goes back and forth between. Each is 2 GB.
+const STATES: usize = 2;
+
+/// Copies what was kept into builds that have nothing yet.
+pub(crate) async fn restore(shell: &mut Shell) -> Result<()> {
+    let kept = folder()?;
+    for build in BUILDS {
+        let (from, to) = (kept.join(build), root().join("target").join(build));
+        // The task that runs was built a moment ago, so a folder alone says nothing.
+        if from.exists() && !to.join(DONE).exists() {
+            fs::create_dir_all(&to)?;
+            shell.run(copy(&from, &[".".into()], &to)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what is there, unless something is kept already that began with the same.
+pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
+    let kept = folder()?;
+    if kept.exists() {
+        return Ok(());
+    }
+    let all = kept.parent().context("the cache has a folder")?;
+    fs::create_dir_all(all)?;
+    let making = tempfile::Builder::new().prefix(".making-").tempdir_in(all)?;
+    let ours = names_of_ours()?;
+    for build in BUILDS {
+        let from = root().join("target").join(build);
+        if from.exists() {
+            let to = making.path().join(build);
+            fs::create_dir_all(&to)?;
+            shell.run(copy(&from, &foreign(&from, &ours)?, &to)).await?;
+            fs::write(to.join(DONE), "")?;
+        }
+    }
+    fs::rename(making.keep(), &kept)?;
+    forget_old(all)
+}
+
+/// In a build that was restored.
+const DONE: &str = ".restored";
+
+/// Where the present state is kept.
+fn folder() -> Result<PathBuf> {
+    let compiler = output_of(Command::new("rustc").arg("-vV"))?;
+    let listed = output_of(Command::new("git").current_dir(root()).args([
+        "ls-files",
+        "Cargo.lock",
+        ".cargo/config.toml",
+        "*Cargo.toml",
+    ]))?;
+    let mut all = compiler;
+    for file in String::from_utf8(listed)?.lines() {
+        let path = root().join(file);
+        if path.exists() {
+            all.extend(file.bytes().chain([b'\n']).chain(fs::read(path)?));
+        }
+    }
+    Ok(cache().join("dependencies").join(&digest::sha256(&all)[..16]))
+}
+
+fn names_of_ours() -> Result<BTreeSet<String>> {
+    let members = members()?;
+    let packages = members["packages"].as_array().context("cargo lists no packages")?;
+    let names = packages.iter().filter_map(|package| package["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// What stands in a build and is not of our packages, relative to it.
+fn foreign(build: &Path, ours: &BTreeSet<String>) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut of_others = BTreeSet::new();
+    for part in PARTS {
+        for entry in fs::read_dir(build.join(part))? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let Some((package, checksum)) = split(&name) else { continue };
+            if part == PARTS[0] && !ours.contains(package) {
+                of_others.insert(checksum.to_owned());
+            }
+            if of_others.contains(checksum) {
+                found.push(Path::new(part).join(&name));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The name of what an entry belongs to, and its checksum: `libserde-4b7c9ca0a5fab999.rlib`.
+fn split(entry: &str) -> Option<(&str, &str)> {
+    let (name, rest) = entry.rsplit_once('-')?;
+    Some((name, rest.split('.').next()?))
+}
+
+/// Times stay as they are: cargo goes by them.
+fn copy(from: &Path, what: &[PathBuf], to: &Path) -> Command {
+    let mut command = Command::new("cp");
+    command.current_dir(from).args(["--archive", "--parents", "--reflink=auto"]);
+    command.arg("--target-directory").arg(to).args(what);
+    command
+}
+
+/// Removes all but the newest states, and what was left half made.
+fn forget_old(all: &Path) -> Result<()> {
+    let mut states: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(all)? {
+        let entry = entry?;
+        states.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    states.sort();
+    states.reverse();
+    for (_, old) in states.into_iter().skip(STATES) {
+        fs::remove_dir_all(&old).with_context(|| format!("cannot remove {}", old.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_of_others_is_kept_and_ours_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [
+            ".fingerprint/serde-saphyr-00000000000000aa/lib",
+            ".fingerprint/famulus-core-00000000000000bb/lib",
+            ".fingerprint/http-00000000000000cc/lib",
+            ".fingerprint/famulus-server-00000000000000dd/test",
+            "build/serde-saphyr-00000000000000aa/output",
+            "build/famulus-core-00000000000000bb/output",
+            "deps/libserde_saphyr-00000000000000aa.rlib",
+            "deps/serde_saphyr-00000000000000aa.d",
+            "deps/libfamulus_core-00000000000000bb.rmeta",
+            "deps/http-00000000000000cc.d",
+            "deps/http-00000000000000dd.d",
+            "deps/http-00000000000000dd",
+        ];
+        for file in all {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let ours = ["famulus-core", "famulus-server"].map(str::to_owned).into();
+        let mut kept = foreign(folder.path(), &ours).unwrap();
+        kept.sort();
+        let expected = [
+            ".fingerprint/http-00000000000000cc",
+            ".fingerprint/serde-saphyr-00000000000000aa",
+            "build/serde-saphyr-00000000000000aa",
+            "deps/http-00000000000000cc.d",
+            "deps/libserde_saphyr-00000000000000aa.rlib",
+            "deps/serde_saphyr-00000000000000aa.d",
+        ];
+        assert_eq!(kept, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn only_the_newest_states_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        for (age, name) in ["oldest", ".making-old", "newer", "newest"].iter().enumerate() {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age as u64);
+            fs::File::open(&path).unwrap().set_modified(time).unwrap();
+        }
+        forget_old(folder.path()).unwrap();
+        let left = |name: &str| folder.path().join(name).exists();
+        assert_eq!(
+            ["oldest", ".making-old", "newer", "newest"].map(left),
+            [false, false, true, true]
+        );
+    }
+}
