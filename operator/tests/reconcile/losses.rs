@@ -132,11 +132,31 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn losses_and_edits_in_any_order_converge(
-        blows in proptest::collection::vec(0..BLOWS.len(), 1..12)
-    ) {
-        let blows: Vec<Blow> = blows.into_iter().map(|place| BLOWS[place]).collect();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(comes_right(&blows));
+    fn losses_and_edits_in_any_order_converge(blows in blows()) {
+        converge(&blows);
     }
+}
+
+mod soak {
+    use super::{blows, converge};
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn losses_and_edits_in_a_thousand_orders_converge(blows in blows()) {
+            converge(&blows);
+        }
+    }
+}
+
+fn blows() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..BLOWS.len(), 1..12)
+}
+
+fn converge(blows: &[usize]) {
+    let blows: Vec<Blow> = blows.iter().map(|place| BLOWS[*place]).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(comes_right(&blows));
 }

@@ -3,11 +3,23 @@
 use crate::life::run;
 use crate::model::{ZONES, start_of};
 use jiff::{Timestamp, tz::TimeZone};
+use std::ops::RangeInclusive;
 
 #[test]
 fn every_slot_ends_as_fired_or_missed_once() {
+    live(1..=2);
+}
+
+mod soak {
+    #[test]
+    fn every_slot_of_fifty_lives_ends_as_fired_or_missed_once() {
+        super::live(3..=50);
+    }
+}
+
+fn live(seeds: RangeInclusive<u64>) {
     let mut slots = 0;
-    for seed in 1..=2 {
+    for seed in seeds {
         let tally = run(seed, 10, (2025, 2026)).unwrap_or_else(|error| panic!("{error}"));
         assert!(tally.fired > 0 && tally.missed > 0 && tally.lost > 0, "{tally:?}");
         slots += tally.fired + tally.missed;
