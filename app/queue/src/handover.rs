@@ -11,60 +11,60 @@ use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// A lease with its place.
-pub(crate) type Handed = (Lease, OwnedSemaphorePermit);
+pub(crate) type HandedLease = (Lease, OwnedSemaphorePermit);
 
-/// The way to the worker of this process, if there is one.
+/// The link to the worker of this process, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Handover {
-    way: Arc<Mutex<Option<Way>>>,
+    link: Arc<Mutex<Option<WorkerLink>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct WorkerLink {
     places: Arc<Semaphore>,
     keep: usize,
-    leases: mpsc::Sender<Handed>,
+    leases: mpsc::Sender<HandedLease>,
     freed: Arc<Notify>,
 }
 
 /// Where a worker receives what is handed to it. Dropped, it leaves nobody to hand to.
-pub(crate) struct Receiving {
-    way: Arc<Mutex<Option<Way>>>,
-    leases: mpsc::Receiver<Handed>,
+pub(crate) struct HandoverReceiver {
+    link: Arc<Mutex<Option<WorkerLink>>>,
+    leases: mpsc::Receiver<HandedLease>,
     freed: Arc<Notify>,
 }
 
 impl Handover {
     /// Begins to receive: the worker has `all` places, of which `places` are free now.
-    pub(crate) fn receive(&self, places: &Arc<Semaphore>, all: usize) -> Receiving {
+    pub(crate) fn receive(&self, places: &Arc<Semaphore>, all: usize) -> HandoverReceiver {
         let (to, leases) = mpsc::channel(all.max(1));
         let freed = Arc::new(Notify::new());
-        let way = Way {
+        let link = WorkerLink {
             places: Arc::clone(places),
             keep: all - all / 2,
             leases: to,
             freed: Arc::clone(&freed),
         };
-        *self.way.lock() = Some(way);
-        Receiving { way: Arc::clone(&self.way), leases, freed }
+        *self.link.lock() = Some(link);
+        HandoverReceiver { link: Arc::clone(&self.link), leases, freed }
     }
 
     /// Reserves up to `wanted` places, mostly all, sometimes none.
-    pub fn reserve(&self, wanted: usize) -> Option<Reserved> {
-        let way = self.way.lock().clone()?;
-        let free = way.places.available_permits().saturating_sub(way.keep).min(wanted);
-        let places = Arc::clone(&way.places).try_acquire_many_owned(u32::try_from(free).ok()?);
-        (free > 0).then_some(Reserved { places: places.ok()?, way })
+    pub fn reserve(&self, wanted: usize) -> Option<Reservation> {
+        let link = self.link.lock().clone()?;
+        let free = link.places.available_permits().saturating_sub(link.keep).min(wanted);
+        let places = Arc::clone(&link.places).try_acquire_many_owned(u32::try_from(free).ok()?);
+        (free > 0).then_some(Reservation { places: places.ok()?, link })
     }
 }
 
-impl Receiving {
+impl HandoverReceiver {
     /// The next lease that is handed over, or `None` when reserved places came back unused.
-    pub(crate) async fn next(&mut self) -> Option<Handed> {
+    pub(crate) async fn next(&mut self) -> Option<HandedLease> {
         tokio::select! {
             handed = self.leases.recv() => match handed {
                 Some(handed) => Some(handed),
-                // The sender lives in the way, and that until this is dropped.
+                // The sender lives in the link, and that until this is dropped.
                 None => std::future::pending().await,
             },
             () = self.freed.notified() => None,
@@ -72,27 +72,27 @@ impl Receiving {
     }
 
     /// What has been handed over and not been taken.
-    pub(crate) fn rest(&mut self) -> Vec<Handed> {
-        self.way.lock().take();
+    pub(crate) fn rest(&mut self) -> Vec<HandedLease> {
+        self.link.lock().take();
         self.leases.close();
         std::iter::from_fn(|| self.leases.try_recv().ok()).collect()
     }
 }
 
-impl Drop for Receiving {
+impl Drop for HandoverReceiver {
     fn drop(&mut self) {
-        self.way.lock().take();
+        self.link.lock().take();
     }
 }
 
 /// Places that nobody else takes meanwhile; those that are not used go back.
 #[derive(Debug)]
-pub struct Reserved {
+pub struct Reservation {
     places: OwnedSemaphorePermit,
-    way: Way,
+    link: WorkerLink,
 }
 
-impl Reserved {
+impl Reservation {
     pub fn count(&self) -> usize {
         self.places.num_permits()
     }
@@ -103,16 +103,16 @@ impl Reserved {
     /// The lease, when there is no place left or the worker has gone: it is to be given back.
     pub fn hand(&mut self, lease: Lease) -> Result<(), Lease> {
         let place = self.places.split(1).ok_or(lease)?;
-        self.way.leases.try_send((lease, place)).map_err(|_refused| lease)
+        self.link.leases.try_send((lease, place)).map_err(|_refused| lease)
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.places.num_permits() > 0 {
             // The worker may have seen no free place, and sleep.
             self.places.split(self.places.num_permits());
-            self.way.freed.notify_one();
+            self.link.freed.notify_one();
         }
     }
 }

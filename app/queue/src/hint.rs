@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 /// At most one announcement in this time, so that a thousand messages cost a few NOTIFYs.
 const GAP: Duration = Duration::from_millis(2);
-/// A silent session is asked for a sign of life this often: half-open TCP is deaf for minutes.
+/// A silent session is asked for a sign of life this often: a half-open TCP connection goes unnoticed
+/// for minutes.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 const RECONNECT: Duration = Duration::from_millis(250);
 
@@ -56,7 +57,7 @@ impl Topic {
     }
 }
 
-/// The process's ear and mouth.
+/// This process's end of LISTEN and NOTIFY.
 #[derive(Clone, Debug)]
 pub struct Hints {
     inner: Arc<Inner>,
@@ -95,7 +96,7 @@ impl Hints {
     }
 
     /// Sends announcements until the token ends. Failures are dropped: a hint may be lost.
-    pub async fn run_mouth(self, pool: PgPool, shutdown: CancellationToken) {
+    pub async fn run_notifier(self, pool: PgPool, shutdown: CancellationToken) {
         let payload = self.inner.worker.to_string();
         loop {
             tokio::select! {
@@ -128,7 +129,7 @@ impl Hints {
 
     /// Listens until the token ends. After every reconnect all topics are signalled, because what
     /// was announced meanwhile is gone.
-    pub async fn run_ear(self, options: PgConnectOptions, shutdown: CancellationToken) {
+    pub async fn run_listener(self, options: PgConnectOptions, shutdown: CancellationToken) {
         loop {
             let heard = tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -177,7 +178,7 @@ impl Hints {
                     match tokio::time::timeout(Duration::from_secs(5), alive).await {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => return Err(error),
-                        Err(_deaf) => return Ok(()),
+                        Err(_no_answer) => return Ok(()),
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::{
     claim::Queue,
-    handover::{Handed, Receiving},
+    handover::{HandedLease, HandoverReceiver},
     hint::{Hints, Topic},
     lane::{Class, Lease},
 };
@@ -50,7 +50,7 @@ pub struct Limits {
     pub grace: Duration,
 }
 
-struct Held {
+struct ActiveLease {
     lease: Lease,
     cancel: CancellationToken,
     _place: OwnedSemaphorePermit,
@@ -60,7 +60,7 @@ struct Held {
 struct Running<H> {
     handler: Arc<H>,
     tasks: JoinSet<Outcome>,
-    held: HashMap<Id, Held>,
+    held: HashMap<Id, ActiveLease>,
     /// When the leases were extended last.
     last_beat: Instant,
 }
@@ -76,7 +76,7 @@ impl<H: Handler> Running<H> {
             async move { handler.work(lease, cancel).await }
         };
         let id = self.tasks.spawn(work).id();
-        self.held.insert(id, Held { lease, cancel, _place: place });
+        self.held.insert(id, ActiveLease { lease, cancel, _place: place });
     }
 }
 
@@ -190,7 +190,7 @@ async fn claim<H: Handler>(
     }
 }
 
-async fn next(receiving: &mut Option<Receiving>) -> Option<Handed> {
+async fn next(receiving: &mut Option<HandoverReceiver>) -> Option<HandedLease> {
     match receiving {
         Some(receiving) => receiving.next().await,
         None => pending().await,
@@ -226,7 +226,7 @@ async fn sleep_until_due(queue: &Queue, class: Class, idle: bool) -> Duration {
 async fn extend(
     queue: &Queue,
     class: Class,
-    held: &HashMap<Id, Held>,
+    held: &HashMap<Id, ActiveLease>,
     last_beat: Instant,
 ) -> Instant {
     let started = Instant::now();

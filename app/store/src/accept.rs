@@ -12,7 +12,7 @@ use famulus_core::ids::{BlobId, ConversationId, MessageId, TurnId};
 use famulus_core::inbound::Inbound;
 use famulus_queue::{
     Class, Lease, Queue,
-    handover::Reserved,
+    handover::Reservation,
     hint::{Hints, Topic},
 };
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
@@ -179,7 +179,7 @@ impl Door {
         let reserved = self.queue.handover.reserve(inbounds.len());
         let lessee = Lessee {
             worker: self.queue.worker,
-            places: reserved.as_ref().map_or(0, Reserved::count),
+            places: reserved.as_ref().map_or(0, Reservation::count),
             lease: self.queue.lease,
         };
         famulus_core::crash::before("accept.commit");
@@ -206,7 +206,7 @@ impl Door {
         }
     }
 
-    async fn hand(&self, mut reserved: Reserved, leases: Vec<Lease>) {
+    async fn hand(&self, mut reserved: Reservation, leases: Vec<Lease>) {
         for lease in leases {
             let Err(lease) = reserved.hand(lease) else { continue };
             // The worker ended in between: another process begins the turn.

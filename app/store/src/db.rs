@@ -102,15 +102,15 @@ impl Store {
             Accepting::start(door, queue.clone(), hints.clone(), shutdown.clone());
         let (events, event_loop) =
             EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
-        let mouth = hints.clone().run_mouth(relaxed.clone(), shutdown.clone());
-        let ear = hints.clone().run_ear(options.clone(), shutdown);
+        let notifier = hints.clone().run_notifier(relaxed.clone(), shutdown.clone());
+        let listener = hints.clone().run_listener(options.clone(), shutdown);
         let store =
             Self { durable, relaxed, accepting, events, queue, hints, options: Arc::new(options) };
         let tasks = vec![
             ("store.accept", accept_loop),
             ("store.events", event_loop),
-            ("queue.mouth", Box::pin(mouth) as _),
-            ("queue.ear", Box::pin(ear) as _),
+            ("queue.notifier", Box::pin(notifier) as _),
+            ("queue.listener", Box::pin(listener) as _),
         ];
         Ok((store, Background { tasks }))
     }

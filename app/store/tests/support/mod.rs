@@ -78,7 +78,7 @@ impl World {
 
     /// Another process whose announcements never arrive.
     pub(crate) async fn mute_store(&self) -> Store {
-        open(&self.url, &self.tasks, &["queue.mouth"]).await
+        open(&self.url, &self.tasks, &["queue.notifier"]).await
     }
 
     /// A new person in Berlin.
