@@ -3,8 +3,8 @@
 //! ```text
 //! nobody there ─► let by RunnerDemand? ─ yes ─► plugins/scale = 1 ─► operator ─► Pod
 //!                       └ no: another process asked                    │
-//! wait for the Pod to be Ready, or knock at its address ◄──────────────┘
-//! up and silent ─► knock for a while: its container may be starting again
+//! wait for the Pod to be Ready, or for its liveness path ◄─────────────┘
+//! up and silent ─► poll for a while: its container may be starting again
 //! ```
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::cluster::Cluster;
-use crate::plugin::Known;
+use crate::plugin::CachedPlugin;
 use crate::runner::Runner;
 use crate::table::Pick;
 use crate::wire;
@@ -28,12 +28,12 @@ use crate::wire;
 /// After so long another one asks: who was let may have died.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Between knocks at the address of a Pod that is about to serve. A Pod is called ready up to a
+/// Between polls of the liveness path of a Pod that is about to serve. A Pod is called ready up to a
 /// second after it is.
-const KNOCK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-/// Between knocks at a runner that did not answer before: everybody who waits for it knocks.
-const KNOCK_AGAIN: Duration = Duration::from_millis(200);
+/// The same of a runner that did not answer before: everybody who waits for it polls.
+const POLL_SILENT: Duration = Duration::from_millis(200);
 
 /// A write of one number.
 const SCALE: Duration = Duration::from_secs(10);
@@ -52,10 +52,10 @@ pub(crate) enum ScaleError {
 
 /// What was done so that a runner starts.
 #[derive(Default)]
-pub(crate) struct Request {
+pub(crate) struct ScaleUp {
     asked: Option<Instant>,
-    /// This process is to write, and did not yet.
-    may: bool,
+    /// This process is the one that writes, and did not yet.
+    may_write: bool,
     trouble: Option<String>,
 }
 
@@ -65,10 +65,10 @@ impl Cluster {
         &self,
         plugin: &str,
         progress: &Progress,
-    ) -> Result<(Arc<Known>, Arc<Runner>), SandboxError> {
-        let deadline = Instant::now() + self.patience.start;
+    ) -> Result<(Arc<CachedPlugin>, Arc<Runner>), SandboxError> {
+        let deadline = Instant::now() + self.timeouts.start;
         let mut changes = self.table.subscribe();
-        let mut request = Request::default();
+        let mut request = ScaleUp::default();
         let mut silent_until = None;
         loop {
             changes.borrow_and_update();
@@ -78,10 +78,10 @@ impl Cluster {
                 Pick::Silent(silent) => {
                     // Its container may be about to start again.
                     let until =
-                        *silent_until.get_or_insert_with(|| Instant::now() + self.patience.reach);
+                        *silent_until.get_or_insert_with(|| Instant::now() + self.timeouts.reach);
                     tokio::select! {
                         biased;
-                        runner = self.knock(&silent, KNOCK_AGAIN) => {
+                        runner = self.poll_liveness(&silent, POLL_SILENT) => {
                             runner.answered();
                             return Ok((known, runner));
                         }
@@ -96,11 +96,11 @@ impl Cluster {
             if request.asked.is_none() {
                 progress.tell(Stage::Starting);
             }
-            self.ask_for_one(&known, &mut request).await;
+            self.request_runner(&known, &mut request).await;
             tokio::select! {
                 biased;
                 _ = changes.changed() => {}
-                runner = self.knock(&starting, KNOCK) => return Ok((known, runner)),
+                runner = self.poll_liveness(&starting, POLL) => return Ok((known, runner)),
                 () = sleep(ASK_AGAIN) => {}
                 () = sleep_until(deadline) => {
                     return Err(self.did_not_start(&known, request.trouble));
@@ -111,21 +111,25 @@ impl Cluster {
 
     /// Writes the scale, if this process is the one that does, as soon as the Plugin is seen to
     /// want none: a moment ago another one may have let its runner end.
-    pub(crate) async fn ask_for_one(&self, known: &Known, request: &mut Request) {
+    pub(crate) async fn request_runner(&self, known: &CachedPlugin, request: &mut ScaleUp) {
         if request.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
             let may = self.demand.may_start(&known.uid, ASK_AGAIN).await;
             request.asked = Some(Instant::now());
             request.trouble = may.as_ref().err().map(|error| chain(error));
-            request.may = may.unwrap_or_default();
+            request.may_write = may.unwrap_or_default();
         }
-        if !request.may || known.replicas > 0 {
+        if !request.may_write || known.replicas > 0 {
             return;
         }
-        request.may = false;
-        tracing::info!(plugin.name = known.name, "a runner is asked for");
+        request.may_write = false;
+        tracing::info!(plugin.name = known.name, "scaling a plugin from zero to one runner");
         if let Err(error) = self.scale(known, 1, None).await {
             let error = chain(&error);
-            tracing::warn!(plugin.name = known.name, error, "no runner could be asked for");
+            tracing::warn!(
+                plugin.name = known.name,
+                error,
+                "a plugin could not be scaled to one runner"
+            );
             request.trouble = Some(error);
         }
     }
@@ -133,7 +137,7 @@ impl Cluster {
     /// Writes how many runners are wanted; with a version only if the Plugin is still of that one.
     pub(crate) async fn scale(
         &self,
-        known: &Known,
+        known: &CachedPlugin,
         replicas: i32,
         version: Option<&str>,
     ) -> Result<(), ScaleError> {
@@ -155,11 +159,11 @@ impl Cluster {
     }
 
     /// The first of these that serves.
-    async fn knock(&self, runners: &[Arc<Runner>], pause: Duration) -> Arc<Runner> {
+    async fn poll_liveness(&self, runners: &[Arc<Runner>], pause: Duration) -> Arc<Runner> {
         if runners.is_empty() {
             return pending().await;
         }
-        let knocks = runners.iter().map(|runner| {
+        let polls = runners.iter().map(|runner| {
             Box::pin(async move {
                 while !wire::is_alive(&self.http, runner).await {
                     sleep(pause).await;
@@ -167,11 +171,11 @@ impl Cluster {
                 Arc::clone(runner)
             })
         });
-        select_all(knocks).await.0
+        select_all(polls).await.0
     }
 
-    fn did_not_start(&self, known: &Known, trouble: Option<String>) -> SandboxError {
-        let seconds = self.patience.start.as_secs();
+    fn did_not_start(&self, known: &CachedPlugin, trouble: Option<String>) -> SandboxError {
+        let seconds = self.timeouts.start.as_secs();
         let says = self.table.by_uid(&known.uid).map_or_else(|| known.says(), |now| now.says());
         let why = trouble.unwrap_or(says.message);
         SandboxError::NotReady {

@@ -14,7 +14,7 @@ use famulus_protocol::{
 use futures::{StreamExt, TryStreamExt};
 use tokio::time::{sleep, timeout};
 
-use crate::wire::{Caller, WireError};
+use crate::wire::{RunnerClient, WireError};
 
 /// How often a file is asked for, and the pause between.
 const ATTEMPTS: u32 = 3;
@@ -33,12 +33,12 @@ const NAME_BYTES: usize = 255;
 /// what the tool did is done, and its output counts.
 pub(crate) async fn store(
     result: CallResult,
-    from: Option<Caller<'_>>,
+    from: Option<RunnerClient<'_>>,
     blobs: &Arc<dyn Blobs>,
     person: PersonId,
 ) -> SandboxResult {
     let CallResult { call, tool: _, each, runs } = result;
-    let mut room = Room { files: FILES, bytes: FILES_BYTES };
+    let mut room = FileBudget { files: FILES, bytes: FILES_BYTES };
     let mut stored = Vec::with_capacity(runs.len());
     for Run { outcome, files, mut notes, millis } in runs {
         let mut kept = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) async fn store(
 }
 
 /// What a call may still leave behind.
-struct Room {
+struct FileBudget {
     files: u32,
     bytes: u64,
 }
@@ -91,10 +91,10 @@ fn plain_name(file: &OutputFile) -> String {
 async fn fetch(
     call: &CallId,
     file: &OutputFile,
-    from: Option<Caller<'_>>,
+    from: Option<RunnerClient<'_>>,
     blobs: &Arc<dyn Blobs>,
     person: PersonId,
-    room: &mut Room,
+    room: &mut FileBudget,
 ) -> Result<BlobRef, String> {
     let Some(from) = from else { return Err("the runner that had it is gone".to_owned()) };
     if room.files == 0 {
@@ -111,42 +111,42 @@ async fn fetch(
                 room.bytes -= blob.size.min(room.bytes);
                 return Ok(blob);
             }
-            Err(Missed::ForGood(reason)) => return Err(reason),
-            Err(Missed::ForNow(reason)) => why = reason,
+            Err(FetchError::Permanent(reason)) => return Err(reason),
+            Err(FetchError::Transient(reason)) => why = reason,
         }
     }
     Err(why)
 }
 
-enum Missed {
-    ForGood(String),
-    ForNow(String),
+enum FetchError {
+    Permanent(String),
+    Transient(String),
 }
 
 async fn once(
     call: &CallId,
     index: u32,
-    from: Caller<'_>,
+    from: RunnerClient<'_>,
     blobs: &Arc<dyn Blobs>,
     person: PersonId,
     limit: u64,
-) -> Result<BlobRef, Missed> {
+) -> Result<BlobRef, FetchError> {
     let response = from.file(call, index).await.map_err(|error| match error {
         WireError::Refused(problem) if problem.kind == Kind::NoFile => {
-            Missed::ForGood("the runner does not have it".to_owned())
+            FetchError::Permanent("the runner does not have it".to_owned())
         }
         WireError::Refused(_) | WireError::Unreached(_) | WireError::Broken(_) => {
-            Missed::ForNow(error.to_string())
+            FetchError::Transient(error.to_string())
         }
     })?;
     let pieces = response.bytes_stream().map_err(io::Error::other).boxed();
     match timeout(TRANSFER, blobs.put(person, MIME, limit, pieces)).await {
         Ok(Ok(blob)) => Ok(blob),
-        Ok(Err(BlobError::TooLarge { limit: _ })) => {
-            Err(Missed::ForGood(format!("the files of a call may have {FILES_BYTES} bytes in all")))
-        }
-        Ok(Err(error)) => Err(Missed::ForNow(chain(&error))),
-        Err(_elapsed) => Err(Missed::ForNow("it took too long".to_owned())),
+        Ok(Err(BlobError::TooLarge { limit: _ })) => Err(FetchError::Permanent(format!(
+            "the files of a call may have {FILES_BYTES} bytes in all"
+        ))),
+        Ok(Err(error)) => Err(FetchError::Transient(chain(&error))),
+        Err(_elapsed) => Err(FetchError::Transient("it took too long".to_owned())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use famulus_core::ids::PersonId;
-use famulus_core::runner::{Proof, Runners};
+use famulus_core::runner::{RunnerCredentials, Runners};
 use famulus_core::sandbox::{SandboxError, SandboxResult};
 use famulus_crds::bearer;
 use famulus_protocol::{CallState, Delivery};
@@ -20,14 +20,14 @@ const NEWER: i64 = 1;
 
 #[async_trait]
 impl Runners for Cluster {
-    fn proves(&self, proof: Proof<'_>) -> Option<String> {
-        let known = self.table.by_uid(proof.plugin)?;
+    fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String> {
+        let known = self.table.by_uid(credentials.plugin)?;
         let now = known.status.rendered;
         let current = now.saturating_sub(OLDER).max(0)..=now.saturating_add(NEWER);
-        let expected = bearer::runner(&self.root_key, &known.uid, proof.rendered);
-        let right = bool::from(expected.as_bytes().ct_eq(proof.bearer.as_bytes()));
-        let there = self.table.owns(&known.stem, proof.from);
-        (right && there && current.contains(&proof.rendered)).then(|| known.name.clone())
+        let expected = bearer::runner(&self.root_key, &known.uid, credentials.rendered);
+        let right = bool::from(expected.as_bytes().ct_eq(credentials.bearer.as_bytes()));
+        let there = self.table.owns(&known.stem, credentials.from);
+        (right && there && current.contains(&credentials.rendered)).then(|| known.name.clone())
     }
 
     async fn collect(
@@ -47,25 +47,25 @@ impl Runners for Cluster {
                 "what was delivered is not the result of call `{id}` in a version that is known"
             )));
         }
-        self.used.came(&id);
+        self.used.result_came(&id);
         let known = self.named(plugin)?;
         let result = match &self.table.runners(&known.stem)[..] {
             [runner] => self.explain(result, runner, None).await,
             [] | [_, _, ..] => result,
         };
-        let voice = self.voice(&known);
+        let credentials = self.credentials(&known);
         // Its files are with the runner that has the call.
         let mut holder = None;
         if result.runs.iter().any(|run| !run.files.is_empty()) {
             for runner in self.table.runners(&known.stem) {
-                let state = self.caller(&runner, &voice).state(&id).await;
+                let state = self.client(&runner, &credentials).state(&id).await;
                 if matches!(state, Ok(CallState::Ended { .. })) {
                     holder = Some(runner);
                     break;
                 }
             }
         }
-        let holder = holder.as_deref().map(|runner| self.caller(runner, &voice));
+        let holder = holder.as_deref().map(|runner| self.client(runner, &credentials));
         Ok(answer::store(result, holder, &self.blobs, person).await)
     }
 }

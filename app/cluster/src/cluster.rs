@@ -23,16 +23,16 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use crate::activation::{Request, unreachable};
-use crate::conduct::{Awaited, Waited, lost};
-use crate::idle::Use;
-use crate::owed::Owed;
-use crate::plugin::Known;
+use crate::acks::PendingAcks;
+use crate::activation::{ScaleUp, unreachable};
+use crate::execute::{PendingCall, WaitOutcome, lost};
+use crate::idle::Usage;
+use crate::plugin::CachedPlugin;
 use crate::runner::Runner;
-use crate::stages::Stages;
+use crate::stages::StageTimer;
 use crate::table::Table;
 use crate::watches;
-use crate::wire::{self, Caller};
+use crate::wire::{self, RunnerClient};
 
 /// Bytes without which a root key could be guessed.
 const KEY_BYTES: usize = 32;
@@ -53,12 +53,12 @@ pub struct Config {
     pub root_key_file: PathBuf,
     /// Where runners find any process of the app, as `http://famulus-callback:3002`.
     pub callback_url: String,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// How long things may take before they are given up.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// The cluster's first answer.
     pub first: Duration,
     /// A runner that starts: an image may have to be fetched.
@@ -71,7 +71,7 @@ pub struct Patience {
     pub stop: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             first: Duration::from_secs(5),
@@ -111,19 +111,19 @@ pub struct Cluster {
     pub(crate) namespace: String,
     pub(crate) root_key: Vec<u8>,
     pub(crate) callback_url: String,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) demand: Arc<dyn RunnerDemand>,
     pub(crate) table: Arc<Table>,
-    pub(crate) used: Use,
-    pub(crate) owed: Owed,
+    pub(crate) used: Usage,
+    pub(crate) acks: PendingAcks,
     pub(crate) tasks: Tasks,
     /// Itself, for tasks that outlive a borrow.
     pub(crate) own: Weak<Self>,
 }
 
 /// What proves a request to the runners of one plugin.
-pub(crate) struct Voice {
+pub(crate) struct Credentials {
     bearer: String,
     rendered: i64,
 }
@@ -149,7 +149,7 @@ impl Cluster {
         demand: Arc<dyn RunnerDemand>,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, ConnectError> {
-        let Config { sandbox_namespace, root_key_file: path, callback_url, patience } = config;
+        let Config { sandbox_namespace, root_key_file: path, callback_url, timeouts } = config;
         let root_key = std::fs::read(&path)
             .map_err(|source| ConnectError::RootKey { path: path.clone(), source })?;
         if root_key.len() < KEY_BYTES {
@@ -162,12 +162,12 @@ impl Cluster {
             namespace: sandbox_namespace,
             root_key,
             callback_url,
-            patience,
+            timeouts,
             blobs,
             demand,
             table: Arc::default(),
-            used: Use::default(),
-            owed: Owed::default(),
+            used: Usage::default(),
+            acks: PendingAcks::default(),
             tasks: tasks.clone(),
             own: Weak::clone(own),
         });
@@ -177,7 +177,7 @@ impl Cluster {
             let (cluster, token) = (Arc::clone(&tended), token.clone());
             async move {
                 tokio::select! {
-                    () = cluster.tend() => {}
+                    () = cluster.run_idle() => {}
                     () = token.cancelled() => {}
                 }
             }
@@ -186,18 +186,22 @@ impl Cluster {
     }
 
     /// What proves a request now: it is read anew for each, since it changes.
-    pub(crate) fn voice(&self, known: &Known) -> Voice {
+    pub(crate) fn credentials(&self, known: &CachedPlugin) -> Credentials {
         let now = self.table.by_uid(&known.uid);
         let rendered = now.map_or(known.status.rendered, |now| now.status.rendered);
-        Voice { bearer: bearer::runner(&self.root_key, &known.uid, rendered), rendered }
+        Credentials { bearer: bearer::runner(&self.root_key, &known.uid, rendered), rendered }
     }
 
-    pub(crate) fn caller<'a>(&'a self, runner: &'a Runner, voice: &'a Voice) -> Caller<'a> {
-        let Voice { bearer, rendered } = voice;
-        Caller { client: &self.http, runner, bearer, rendered: *rendered }
+    pub(crate) fn client<'a>(
+        &'a self,
+        runner: &'a Runner,
+        credentials: &'a Credentials,
+    ) -> RunnerClient<'a> {
+        let Credentials { bearer, rendered } = credentials;
+        RunnerClient { client: &self.http, runner, bearer, rendered: *rendered }
     }
 
-    pub(crate) fn named(&self, plugin: &str) -> Result<Arc<Known>, SandboxError> {
+    pub(crate) fn named(&self, plugin: &str) -> Result<Arc<CachedPlugin>, SandboxError> {
         self.table.plugin(plugin).ok_or_else(|| {
             let names: Vec<String> = self.table.plugins().into_keys().collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -206,7 +210,7 @@ impl Cluster {
     }
 
     /// The plugin, unless it takes no calls.
-    pub(crate) fn callable(&self, plugin: &str) -> Result<Arc<Known>, SandboxError> {
+    pub(crate) fn callable(&self, plugin: &str) -> Result<Arc<CachedPlugin>, SandboxError> {
         let known = self.named(plugin)?;
         match known.refuses() {
             None => Ok(known),
@@ -227,7 +231,7 @@ impl Cluster {
                 let _changed = changes.changed().await;
             }
         };
-        timeout(self.patience.first, listed).await.map_err(|_elapsed| {
+        timeout(self.timeouts.first, listed).await.map_err(|_elapsed| {
             let why = self.table.trouble().unwrap_or_else(|| "it did not answer".to_owned());
             SandboxError::Away(format!("the cluster's API server cannot be read: {why}"))
         })
@@ -236,15 +240,15 @@ impl Cluster {
     /// Asks one runner for a call, until it answers.
     async fn ask_one(
         &self,
-        known: &Arc<Known>,
+        known: &Arc<CachedPlugin>,
         runner: &Arc<Runner>,
         id: &CallId,
         person: PersonId,
-    ) -> Result<Waited, SandboxError> {
+    ) -> Result<WaitOutcome, SandboxError> {
         let progress = Progress::none();
-        let awaited = Awaited { id, person, progress: &progress, later: false, before: None };
-        let _there = runner.occupy();
-        self.wait_for(awaited, known, runner, None, &mut Stages::begin()).await
+        let awaited = PendingCall { id, person, progress: &progress, later: false, before: None };
+        let _there = runner.begin_call();
+        self.wait_for(awaited, known, runner, None, &mut StageTimer::begin()).await
     }
 }
 
@@ -266,22 +270,22 @@ impl Sandboxes for Cluster {
                 call.tool, call.plugin
             )));
         }
-        if known.deserves_a_look() {
-            self.ask_for_one(&known, &mut Request::default()).await;
+        if known.needs_recheck() {
+            self.request_runner(&known, &mut ScaleUp::default()).await;
         }
         self.callable(&call.plugin)?;
         let span = tracing::info_span!("sandbox.call", plugin.name = known.name, call.id = %id);
-        let ward = self.guard(call, id);
-        let conducted = self.conduct(&ward.call, &ward.id, &ward.trail).instrument(span);
+        let watched = self.watch_cancel(call, id);
+        let executed = self.execute(&watched.call, &watched.id, &watched.dispatch).instrument(span);
         tokio::select! {
             biased;
-            () = ward.call.cancel.cancelled() => {}
-            answer = Box::pin(conducted) => {
-                ward.trail.finish();
+            () = watched.call.cancel.cancelled() => {}
+            answer = Box::pin(executed) => {
+                watched.dispatch.finish();
                 return answer;
             }
         }
-        ward.stopped.await.unwrap_or(Err(SandboxError::Stopped))
+        watched.stopped.await.unwrap_or(Err(SandboxError::Stopped))
     }
 
     async fn ask(
@@ -298,8 +302,8 @@ impl Sandboxes for Cluster {
         for runner in self.table.runners(&known.stem) {
             let before = runner.created.saturating_add(CLOCKS).is_ok_and(|made| made <= sent);
             match self.ask_one(&known, &runner, &id, person).await {
-                Ok(Waited::Answer(answer)) => return Ok(Some(answer)),
-                Ok(Waited::Never) => there |= before,
+                Ok(WaitOutcome::Answer(answer)) => return Ok(Some(answer)),
+                Ok(WaitOutcome::NotReceived) => there |= before,
                 // It cannot have had it.
                 Err(_) if !before && !runner.takes_calls() => {}
                 Err(SandboxError::Lost { plugin, why }) => return Err(unreachable(&plugin, why)),
@@ -312,8 +316,8 @@ impl Sandboxes for Cluster {
 
     async fn acknowledge(&self, plugin: &str, id: &str) {
         let (Some(known), Ok(id)) = (self.table.plugin(plugin), call_id(id)) else { return };
-        self.used.came(&id);
-        self.let_go(&known, id).await;
+        self.used.result_came(&id);
+        self.acknowledge_result(&known, id).await;
     }
 
     async fn logs(&self, plugin: &str) -> Result<Vec<String>, SandboxError> {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::activation::ScaleError;
 use crate::cluster::Cluster;
-use crate::plugin::Known;
+use crate::plugin::CachedPlugin;
 
 /// Between two looks; use is seen that much later.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,13 +34,13 @@ const LATER: Duration = Duration::from_mins(6);
 
 /// What this process used.
 #[derive(Debug, Default)]
-pub(crate) struct Use {
+pub(crate) struct Usage {
     /// Held for single operations, never across an await.
-    noted: Mutex<Noted>,
+    state: Mutex<UsageState>,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct UsageState {
     /// UIDs of plugins that were called since the last look.
     called: BTreeSet<String>,
     /// Calls whose results come later: the plugin's UID, and when it is not waited for any more.
@@ -49,26 +49,26 @@ struct Noted {
     due: BTreeMap<String, Instant>,
 }
 
-impl Use {
+impl Usage {
     pub(crate) fn called(&self, plugin: &str) {
-        self.noted.lock().called.insert(plugin.to_owned());
+        self.state.lock().called.insert(plugin.to_owned());
     }
 
     pub(crate) fn comes_later(&self, id: CallId, plugin: &str) {
-        self.noted.lock().later.insert(id, (plugin.to_owned(), Instant::now() + LATER));
+        self.state.lock().later.insert(id, (plugin.to_owned(), Instant::now() + LATER));
     }
 
-    pub(crate) fn came(&self, id: &CallId) {
-        self.noted.lock().later.remove(id);
+    pub(crate) fn result_came(&self, id: &CallId) {
+        self.state.lock().later.remove(id);
     }
 
     /// The plugins that were used since the last look.
     fn take(&self) -> BTreeSet<String> {
         let now = Instant::now();
-        let mut noted = self.noted.lock();
-        noted.later.retain(|_, (_, until)| now < *until);
-        let mut used = std::mem::take(&mut noted.called);
-        used.extend(noted.later.values().map(|(plugin, _)| plugin.clone()));
+        let mut state = self.state.lock();
+        state.later.retain(|_, (_, until)| now < *until);
+        let mut used = std::mem::take(&mut state.called);
+        used.extend(state.later.values().map(|(plugin, _)| plugin.clone()));
         used
     }
 
@@ -77,11 +77,11 @@ impl Use {
     fn due<'a>(
         &self,
         used: &BTreeSet<String>,
-        up: impl Iterator<Item = &'a Arc<Known>>,
-    ) -> Vec<Arc<Known>> {
+        up: impl Iterator<Item = &'a Arc<CachedPlugin>>,
+    ) -> Vec<Arc<CachedPlugin>> {
         let now = Instant::now();
-        let mut noted = self.noted.lock();
-        let before = std::mem::take(&mut noted.due);
+        let mut state = self.state.lock();
+        let before = std::mem::take(&mut state.due);
         let mut due = Vec::new();
         for known in up {
             let next = match before.get(&known.uid) {
@@ -93,7 +93,7 @@ impl Use {
                     now + (known.idle / 4).clamp(LOOK, ASK_AGAIN)
                 }
             };
-            noted.due.insert(known.uid.clone(), next);
+            state.due.insert(known.uid.clone(), next);
         }
         due
     }
@@ -101,14 +101,14 @@ impl Use {
 
 impl Cluster {
     /// Looks again and again.
-    pub(crate) async fn tend(self: Arc<Self>) {
+    pub(crate) async fn run_idle(self: Arc<Self>) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for look in 0_u64.. {
             looks.tick().await;
             self.look().await;
             if look % SETTLE == 0 {
-                self.settle().await;
+                self.retry_acks().await;
             }
         }
     }
@@ -125,7 +125,7 @@ impl Cluster {
         if !noted.is_empty()
             && let Err(error) = self.demand.used(&noted).await
         {
-            tracing::warn!(error = chain(&error), "the use of plugins could not be noted");
+            tracing::warn!(error = chain(&error), "the use of plugins could not be recorded");
             for plugin in &noted {
                 self.used.called(plugin);
             }
@@ -133,31 +133,42 @@ impl Cluster {
         }
         let up = plugins.values().filter(|known| known.replicas > 0);
         for known in self.used.due(&used, up) {
-            self.let_end(&known).await;
+            self.scale_down(&known).await;
         }
     }
 
     /// Writes 0, if nobody used it for long enough and this process is the one that does. The
     /// version says that nobody asked for it since it was looked at.
-    async fn let_end(&self, known: &Known) {
+    async fn scale_down(&self, known: &CachedPlugin) {
         let may = self.demand.may_stop(&known.uid, known.idle, STOP_AGAIN).await;
         match may {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
                 let error = chain(&error);
-                tracing::warn!(plugin.name = known.name, error, "an idle runner stays");
+                tracing::warn!(
+                    plugin.name = known.name,
+                    error,
+                    "an idle plugin could not be scaled to zero"
+                );
                 return;
             }
         }
         match self.scale(known, 0, Some(&known.resource_version)).await {
-            Ok(()) => tracing::info!(plugin.name = known.name, "an idle runner is let end"),
+            Ok(()) => tracing::info!(plugin.name = known.name, "scaling an idle plugin to zero"),
             Err(ScaleError::Changed) => {
-                tracing::debug!(plugin.name = known.name, "a runner stays: its Plugin changed");
+                tracing::debug!(
+                    plugin.name = known.name,
+                    "an idle plugin is not scaled to zero: it changed meanwhile"
+                );
             }
             Err(error) => {
                 let error = chain(&error);
-                tracing::warn!(plugin.name = known.name, error, "an idle runner stays");
+                tracing::warn!(
+                    plugin.name = known.name,
+                    error,
+                    "an idle plugin could not be scaled to zero"
+                );
             }
         }
     }

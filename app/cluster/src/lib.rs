@@ -16,17 +16,17 @@
 //! been sent is never sent to another Pod; whoever starts or ends a runner was let by
 //! [`famulus_core::runner::RunnerDemand`]; a bearer is in no log and no error.
 
+mod acks;
 mod activation;
 mod answer;
+mod callback_url;
 mod callbacks;
 mod cause;
 mod circuit;
 mod cluster;
-mod conduct;
-mod door;
+mod execute;
 mod idle;
 mod lines;
-mod owed;
 mod plugin;
 mod runner;
 mod stages;
@@ -36,4 +36,4 @@ mod version;
 mod watches;
 mod wire;
 
-pub use cluster::{Cluster, Config, ConnectError, Patience};
+pub use cluster::{Cluster, Config, ConnectError, Timeouts};

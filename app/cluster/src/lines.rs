@@ -8,7 +8,7 @@ use famulus_protocol::{CallResult, Progress as Line};
 use reqwest::Response;
 use tokio::time::timeout;
 
-use crate::stages::{Part, Stages};
+use crate::stages::{CallStage, StageTimer};
 use crate::wire::{ANSWER_BYTES, WireError, words};
 
 /// A runner with nothing to say says so every 10 s.
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(35);
 pub(crate) async fn follow(
     response: &mut Response,
     progress: &Progress,
-    stages: &mut Stages,
+    stages: &mut StageTimer,
 ) -> Result<CallResult, WireError> {
     let mut lines = Lines { pending: BytesMut::new(), searched: 0 };
     loop {
@@ -30,7 +30,7 @@ pub(crate) async fn follow(
             match line.map_err(|error| cut(&format!("it sent no line of progress: {error}")))? {
                 Line::Queued { position } => progress.tell(Stage::Queued { position }),
                 Line::Started { run, runs } => {
-                    stages.end(Part::Started);
+                    stages.end(CallStage::Started);
                     progress.tell(Stage::Started { run, runs });
                 }
                 Line::Said { run: _, text } => progress.tell(Stage::Said { text }),

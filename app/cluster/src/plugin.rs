@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 /// What is kept of a Plugin. Its source is not: that may be large, and nobody here reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Known {
+pub(crate) struct CachedPlugin {
     /// The plugin's own name, by which it is called.
     pub(crate) name: String,
     /// The name of the object.
@@ -41,7 +41,7 @@ pub(crate) struct NotReady {
     pub(crate) message: String,
 }
 
-impl Known {
+impl CachedPlugin {
     /// Nothing, for an object that the API server cannot have given.
     pub(crate) fn of(plugin: Plugin) -> Option<Self> {
         let Plugin { metadata, spec, status } = plugin;
@@ -115,7 +115,7 @@ impl Known {
 
     /// Whether a new look at its network could change that it takes no calls: a runner looks before
     /// it runs anything, and policies may have become active since the last one did.
-    pub(crate) fn deserves_a_look(&self) -> bool {
+    pub(crate) fn needs_recheck(&self) -> bool {
         let why = self.refuses().and_then(|why| Reason::parse(&why.reason));
         matches!(why, Some(Reason::NetworkOpen | Reason::NetworkUnknown))
     }
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    fn known(spec: Value, ready: Option<(&str, &str, i64)>) -> Known {
+    fn known(spec: Value, ready: Option<(&str, &str, i64)>) -> CachedPlugin {
         let mut all = json!({"name": "weather", "source": {"inline": {"files": []}}});
         for (key, value) in spec.as_object().unwrap() {
             all[key] = value.clone();
@@ -197,7 +197,7 @@ mod tests {
             "status": {"tools": ["look", "feel"], "rendered": 1, "conditions": conditions,
                 "revision": format!("sha256:{}", "0a".repeat(32))},
         });
-        Known::of(serde_json::from_value(plugin).unwrap()).unwrap()
+        CachedPlugin::of(serde_json::from_value(plugin).unwrap()).unwrap()
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     fn only_what_a_runner_looks_at_is_looked_at_again() {
         let check = |reason: &'static str, looks: bool| {
             let known = known(json!({}), Some(("False", reason, 2)));
-            assert_eq!(known.deserves_a_look(), looks, "{reason}");
+            assert_eq!(known.needs_recheck(), looks, "{reason}");
         };
         check("NetworkOpen", true);
         check("NetworkUnknown", true);

@@ -18,15 +18,15 @@ const PORT: u16 = 8090;
 
 /// A Pod of the sandbox: a runner, or one that builds or probes.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SandboxPod {
     pub(crate) uid: String,
     pub(crate) stem: String,
-    pub(crate) facts: Facts,
+    pub(crate) facts: PodState,
     /// Only of one that takes calls.
     pub(crate) runner: Option<Runner>,
 }
 
-impl Seen {
+impl SandboxPod {
     /// Nothing, for a Pod that belongs to no plugin.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
         let metadata = &pod.metadata;
@@ -35,7 +35,7 @@ impl Seen {
         Some(Self {
             uid: metadata.uid.clone()?,
             stem: given.get(labels::PLUGIN)?.clone(),
-            facts: Facts::of(pod),
+            facts: PodState::of(pod),
             runner: Runner::of(pod).filter(|_| part == Some(Part::Runner.name())),
         })
     }
@@ -53,7 +53,7 @@ pub(crate) struct Runner {
     /// Its limit, as the Pod has it.
     pub(crate) memory: Option<String>,
     /// Held for single operations, never across an await.
-    facts: Mutex<Facts>,
+    facts: Mutex<PodState>,
     circuit: Mutex<Circuit>,
     /// It said that it is about to end.
     draining: AtomicBool,
@@ -62,7 +62,7 @@ pub(crate) struct Runner {
 
 /// What changes in the life of a Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct PodState {
     pub(crate) address: Option<IpAddr>,
     pub(crate) ready: bool,
     /// Somebody asked it to end, or it ended.
@@ -96,18 +96,18 @@ impl Runner {
             },
             memory: pod.spec.as_ref().and_then(memory_of),
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
-            facts: Mutex::new(Facts::of(pod)),
+            facts: Mutex::new(PodState::of(pod)),
             circuit: Mutex::default(),
             draining: AtomicBool::new(false),
             calls: AtomicU32::new(0),
         })
     }
 
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> PodState {
         *self.facts.lock()
     }
 
-    pub(crate) fn learn(&self, facts: Facts) {
+    pub(crate) fn learn(&self, facts: PodState) {
         *self.facts.lock() = facts;
     }
 
@@ -154,23 +154,23 @@ impl Runner {
     }
 
     /// Counts a call until what is given is dropped.
-    pub(crate) fn occupy(self: &Arc<Self>) -> Occupied {
+    pub(crate) fn begin_call(self: &Arc<Self>) -> InFlight {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        Occupied(Arc::clone(self))
+        InFlight(Arc::clone(self))
     }
 }
 
 /// One call at a runner.
 #[derive(Debug)]
-pub(crate) struct Occupied(Arc<Runner>);
+pub(crate) struct InFlight(Arc<Runner>);
 
-impl Drop for Occupied {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Facts {
+impl PodState {
     pub(crate) fn of(pod: &Pod) -> Self {
         let status = pod.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_ref());
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn calls_are_counted_while_they_last() {
         let runner = Arc::new(Runner::of(&pod(json!({}), json!({}))).unwrap());
-        let (one, two) = (runner.occupy(), runner.occupy());
+        let (one, two) = (runner.begin_call(), runner.begin_call());
         assert_eq!(runner.calls(), 2);
         drop(one);
         assert_eq!(runner.calls(), 1);

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// A part of a call, named by what ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum CallStage {
     /// There is a runner.
     Found,
     /// It has the files and took the call.
@@ -17,7 +17,7 @@ pub(crate) enum Part {
     Ended,
 }
 
-impl Part {
+impl CallStage {
     fn name(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -30,20 +30,20 @@ impl Part {
 
 /// A watch that is read at the end of each part.
 #[derive(Debug)]
-pub(crate) struct Stages {
+pub(crate) struct StageTimer {
     last: Instant,
     started: bool,
 }
 
-impl Stages {
+impl StageTimer {
     pub(crate) fn begin() -> Self {
         Self { last: Instant::now(), started: false }
     }
 
     /// The part has ended. A call that is begun again after a failure goes through parts again, and
     /// starts once.
-    pub(crate) fn end(&mut self, part: Part) {
-        if part == Part::Started && std::mem::replace(&mut self.started, true) {
+    pub(crate) fn end(&mut self, part: CallStage) {
+        if part == CallStage::Started && std::mem::replace(&mut self.started, true) {
             return;
         }
         let now = Instant::now();
@@ -52,7 +52,7 @@ impl Stages {
     }
 }
 
-fn record(part: Part, took: Duration) {
+fn record(part: CallStage, took: Duration) {
     let stage = part.name();
     let duration_ms = took.as_secs_f64() * 1000.0;
     tracing::debug!(stage, duration_ms, "a part of a sandbox call has ended");

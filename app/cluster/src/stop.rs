@@ -1,4 +1,4 @@
-//! Ends a call that its caller does not want any more.
+//! Cancels a call that its caller does not want any more.
 //!
 //! Whoever waits for a call may go away without a word: then the call goes on, and a successor asks
 //! for it. Only the call's token ends it, and that may be cancelled in the same instant in which the
@@ -17,8 +17,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::answer;
 use crate::cluster::Cluster;
-use crate::conduct::{AGAIN, UNKNOWN_TWICE};
-use crate::plugin::Known;
+use crate::execute::{AGAIN, UNKNOWN_TWICE};
+use crate::plugin::CachedPlugin;
 use crate::runner::Runner;
 use crate::wire::WireError;
 
@@ -27,40 +27,40 @@ const INSTANT: Duration = Duration::from_secs(1);
 
 /// Where a call may have been sent to.
 #[derive(Debug, Default)]
-pub(crate) struct Trail(Mutex<Whereabouts>);
+pub(crate) struct DispatchState(Mutex<Dispatch>);
 
 #[derive(Clone, Debug, Default)]
-enum Whereabouts {
+enum Dispatch {
     #[default]
-    Here,
-    Sent(Arc<Known>, Arc<Runner>),
+    NotSent,
+    Sent(Arc<CachedPlugin>, Arc<Runner>),
     /// Its answer was given.
-    Over,
+    Answered,
 }
 
-impl Trail {
-    pub(crate) fn sent(&self, known: &Arc<Known>, runner: &Arc<Runner>) {
-        *self.0.lock() = Whereabouts::Sent(Arc::clone(known), Arc::clone(runner));
+impl DispatchState {
+    pub(crate) fn sent(&self, known: &Arc<CachedPlugin>, runner: &Arc<Runner>) {
+        *self.0.lock() = Dispatch::Sent(Arc::clone(known), Arc::clone(runner));
     }
 
     pub(crate) fn not_sent(&self) {
-        *self.0.lock() = Whereabouts::Here;
+        *self.0.lock() = Dispatch::NotSent;
     }
 
     pub(crate) fn finish(&self) {
-        *self.0.lock() = Whereabouts::Over;
+        *self.0.lock() = Dispatch::Answered;
     }
 
-    fn read(&self) -> Whereabouts {
+    fn read(&self) -> Dispatch {
         self.0.lock().clone()
     }
 }
 
 /// A call whose token is watched.
-pub(crate) struct Ward {
+pub(crate) struct WatchedCall {
     pub(crate) call: Arc<SandboxCall>,
     pub(crate) id: CallId,
-    pub(crate) trail: Arc<Trail>,
+    pub(crate) dispatch: Arc<DispatchState>,
     /// What came of stopping it.
     pub(crate) stopped: oneshot::Receiver<Result<SandboxAnswer, SandboxError>>,
     /// Says that nobody waits any more.
@@ -68,29 +68,29 @@ pub(crate) struct Ward {
 }
 
 impl Cluster {
-    pub(crate) fn guard(&self, call: SandboxCall, id: CallId) -> Ward {
-        let (call, trail) = (Arc::new(call), Arc::new(Trail::default()));
+    pub(crate) fn watch_cancel(&self, call: SandboxCall, id: CallId) -> WatchedCall {
+        let (call, dispatch) = (Arc::new(call), Arc::new(DispatchState::default()));
         let gone = CancellationToken::new();
         let (tell, stopped) = oneshot::channel();
         if let Some(cluster) = self.own.upgrade() {
-            let (call, id, trail) = (Arc::clone(&call), id.clone(), Arc::clone(&trail));
+            let (call, id, dispatch) = (Arc::clone(&call), id.clone(), Arc::clone(&dispatch));
             let gone = gone.clone();
             self.tasks.spawn("cluster.stop", OnExit::Log, async move {
                 let cancelled = tokio::select! {
                     biased;
                     () = call.cancel.cancelled() => true,
-                    () = gone.cancelled() => match trail.read() {
-                        Whereabouts::Over | Whereabouts::Here => false,
-                        Whereabouts::Sent(..) => timeout(INSTANT, call.cancel.cancelled()).await.is_ok(),
+                    () = gone.cancelled() => match dispatch.read() {
+                        Dispatch::Answered | Dispatch::NotSent => false,
+                        Dispatch::Sent(..) => timeout(INSTANT, call.cancel.cancelled()).await.is_ok(),
                     },
                 };
                 if cancelled {
                     // Nobody may be waiting for it.
-                    let _unheard = tell.send(cluster.stop(&call, &id, &trail).await);
+                    let _unheard = tell.send(cluster.stop(&call, &id, &dispatch).await);
                 }
             });
         }
-        Ward { call, id, trail, stopped, _waiting: gone.drop_guard() }
+        WatchedCall { call, id, dispatch, stopped, _waiting: gone.drop_guard() }
     }
 
     /// What ended by itself first counts.
@@ -98,27 +98,27 @@ impl Cluster {
         &self,
         call: &SandboxCall,
         id: &CallId,
-        trail: &Trail,
+        dispatch: &DispatchState,
     ) -> Result<SandboxAnswer, SandboxError> {
-        let (known, runner) = match trail.read() {
-            Whereabouts::Sent(known, runner) => (known, runner),
-            Whereabouts::Here | Whereabouts::Over => return Err(SandboxError::Stopped),
+        let (known, runner) = match dispatch.read() {
+            Dispatch::Sent(known, runner) => (known, runner),
+            Dispatch::NotSent | Dispatch::Answered => return Err(SandboxError::Stopped),
         };
-        let until = Instant::now() + self.patience.stop;
+        let until = Instant::now() + self.timeouts.stop;
         let (mut told, mut unknown) = (false, 0);
         while Instant::now() < until {
-            let voice = self.voice(&known);
-            let caller = self.caller(&runner, &voice);
-            told = told || caller.cancel(id).await.is_ok();
-            match caller.state(id).await {
+            let credentials = self.credentials(&known);
+            let client = self.client(&runner, &credentials);
+            told = told || client.cancel(id).await.is_ok();
+            match client.state(id).await {
                 Ok(CallState::Ended { result }) if was_cancelled(&result) => {
                     // It is told to nobody, so nobody else will let it go.
-                    self.let_go(&known, id.clone()).await;
+                    self.acknowledge_result(&known, id.clone()).await;
                     return Err(SandboxError::Stopped);
                 }
                 Ok(CallState::Ended { result }) => {
                     let result =
-                        answer::store(result, Some(caller), &self.blobs, call.person).await;
+                        answer::store(result, Some(client), &self.blobs, call.person).await;
                     return Ok(SandboxAnswer::Ended(result));
                 }
                 Err(WireError::Refused(problem)) if problem.kind == Kind::NoCall => {
@@ -132,8 +132,12 @@ impl Cluster {
             }
             sleep(AGAIN).await;
         }
-        tracing::warn!(plugin.name = known.name, call.id = %id, "a call that was stopped goes on");
-        self.owed.add(id.clone(), &known.uid);
+        tracing::warn!(
+            plugin.name = known.name,
+            call.id = %id,
+            "a call that was cancelled did not end in time"
+        );
+        self.acks.add(id.clone(), &known.uid);
         Err(SandboxError::Stopped)
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::plugin::Known;
-use crate::runner::{Runner, Seen};
+use crate::plugin::CachedPlugin;
+use crate::runner::{Runner, SandboxPod};
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -23,7 +23,7 @@ pub(crate) struct Table {
 /// Both by UID; nothing before the first whole list.
 #[derive(Debug, Default)]
 struct Rows {
-    plugins: Option<BTreeMap<String, Arc<Known>>>,
+    plugins: Option<BTreeMap<String, Arc<CachedPlugin>>>,
     runners: Option<BTreeMap<String, Arc<Runner>>>,
     /// The addresses of all Pods of the sandbox, with the stem of their plugin.
     addresses: BTreeMap<String, (String, IpAddr)>,
@@ -72,20 +72,21 @@ impl Table {
     }
 
     /// By name. Of several with one name the oldest has it.
-    pub(crate) fn plugins(&self) -> BTreeMap<String, Arc<Known>> {
+    pub(crate) fn plugins(&self) -> BTreeMap<String, Arc<CachedPlugin>> {
         let rows = self.rows.lock();
-        let mut all: Vec<&Arc<Known>> = rows.plugins.iter().flat_map(BTreeMap::values).collect();
+        let mut all: Vec<&Arc<CachedPlugin>> =
+            rows.plugins.iter().flat_map(BTreeMap::values).collect();
         all.sort_by_key(|known| std::cmp::Reverse((known.created, known.uid.clone())));
         all.into_iter().map(|known| (known.name.clone(), Arc::clone(known))).collect()
     }
 
-    pub(crate) fn plugin(&self, name: &str) -> Option<Arc<Known>> {
+    pub(crate) fn plugin(&self, name: &str) -> Option<Arc<CachedPlugin>> {
         let rows = self.rows.lock();
         let named = rows.plugins.iter().flat_map(BTreeMap::values).filter(|one| one.name == name);
         named.min_by_key(|known| (known.created, &known.uid)).cloned()
     }
 
-    pub(crate) fn by_uid(&self, uid: &str) -> Option<Arc<Known>> {
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<Arc<CachedPlugin>> {
         self.rows.lock().plugins.as_ref()?.get(uid).cloned()
     }
 
@@ -105,7 +106,7 @@ impl Table {
     }
 
     /// The one with the fewest calls, of those that reach no more than the plugin may now.
-    pub(crate) fn pick(&self, known: &Known) -> Pick {
+    pub(crate) fn pick(&self, known: &CachedPlugin) -> Pick {
         let mut runners = self.runners(&known.stem);
         runners.retain(|runner| known.lets(runner.egress));
         runners.sort_by_key(|runner| runner.calls());
@@ -120,13 +121,13 @@ impl Table {
         Pick::Silent(up)
     }
 
-    pub(crate) fn list_plugins(&self, listed: Vec<Known>) {
+    pub(crate) fn list_plugins(&self, listed: Vec<CachedPlugin>) {
         let by_uid = listed.into_iter().map(|known| (known.uid.clone(), Arc::new(known)));
         self.rows.lock().plugins = Some(by_uid.collect());
         self.tell();
     }
 
-    pub(crate) fn apply_plugin(&self, known: Known) {
+    pub(crate) fn apply_plugin(&self, known: CachedPlugin) {
         if let Some(plugins) = &mut self.rows.lock().plugins {
             plugins.insert(known.uid.clone(), Arc::new(known));
         }
@@ -140,19 +141,19 @@ impl Table {
         self.tell();
     }
 
-    pub(crate) fn list_pods(&self, listed: Vec<Seen>) {
+    pub(crate) fn list_pods(&self, listed: Vec<SandboxPod>) {
         let mut rows = self.rows.lock();
         let before = rows.runners.replace(BTreeMap::new()).unwrap_or_default();
         rows.addresses.clear();
-        for seen in listed {
-            rows.see(seen, &before);
+        for pod in listed {
+            rows.add_pod(pod, &before);
         }
         drop(rows);
         self.tell();
     }
 
-    pub(crate) fn apply_pod(&self, seen: Seen) {
-        self.rows.lock().see(seen, &BTreeMap::new());
+    pub(crate) fn apply_pod(&self, pod: SandboxPod) {
+        self.rows.lock().add_pod(pod, &BTreeMap::new());
         self.tell();
     }
 
@@ -180,8 +181,8 @@ impl Table {
 
 impl Rows {
     /// A runner that is seen again, also after a new list, keeps its history.
-    fn see(&mut self, seen: Seen, before: &BTreeMap<String, Arc<Runner>>) {
-        let Seen { uid, stem, facts, runner } = seen;
+    fn add_pod(&mut self, pod: SandboxPod, before: &BTreeMap<String, Arc<Runner>>) {
+        let SandboxPod { uid, stem, facts, runner } = pod;
         match facts.address.filter(|_| !facts.ended) {
             Some(address) => {
                 self.addresses.insert(uid.clone(), (stem, address.to_canonical()));

@@ -18,8 +18,8 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::plugin::Known;
-use crate::runner::Seen;
+use crate::plugin::CachedPlugin;
+use crate::runner::SandboxPod;
 use crate::table::Table;
 
 /// What the watch of one kind does with what it sees.
@@ -31,14 +31,14 @@ struct Sink<K, Row> {
 }
 
 pub(crate) fn spawn(client: &Client, namespace: &str, table: &Arc<Table>, tasks: &Tasks) {
-    let plugins = Sink::<Plugin, Known> {
-        read: |plugin| Known::of(plugin.clone()),
+    let plugins = Sink::<Plugin, CachedPlugin> {
+        read: |plugin| CachedPlugin::of(plugin.clone()),
         list: Table::list_plugins,
         apply: Table::apply_plugin,
         delete: Table::delete_plugin,
     };
-    let pods = Sink::<Pod, Seen> {
-        read: Seen::of,
+    let pods = Sink::<Pod, SandboxPod> {
+        read: SandboxPod::of,
         list: Table::list_pods,
         apply: Table::apply_pod,
         delete: Table::delete_pod,

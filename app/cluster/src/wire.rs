@@ -45,9 +45,9 @@ pub(crate) enum WireError {
     Refused(Problem),
 }
 
-/// Who speaks, and with what proof.
+/// Who speaks, and with what credentials.
 #[derive(Clone, Copy)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct RunnerClient<'a> {
     pub(crate) client: &'a Client,
     pub(crate) runner: &'a Runner,
     pub(crate) bearer: &'a str,
@@ -55,9 +55,9 @@ pub(crate) struct Caller<'a> {
 }
 
 /// What a call was answered with.
-pub(crate) enum Head {
+pub(crate) enum CallResponse {
     /// Lines of progress follow.
-    Lines(Response),
+    Progress(Response),
     /// The result comes later.
     Accepted,
 }
@@ -74,7 +74,7 @@ pub(crate) fn client() -> Result<Client, reqwest::Error> {
         .build()
 }
 
-impl Caller<'_> {
+impl RunnerClient<'_> {
     pub(crate) async fn upload(
         self,
         id: &CallId,
@@ -86,13 +86,13 @@ impl Caller<'_> {
         accepted(sent).await.map(drop)
     }
 
-    pub(crate) async fn run(self, id: &CallId, call: &RunCall) -> Result<Head, WireError> {
+    pub(crate) async fn run(self, id: &CallId, call: &RunCall) -> Result<CallResponse, WireError> {
         let response =
             self.send(self.request(Method::POST, &paths::call(id))?.json(call), HEAD).await?;
         let response = accepted(response).await?;
         Ok(match response.status() {
-            StatusCode::ACCEPTED => Head::Accepted,
-            _ => Head::Lines(response),
+            StatusCode::ACCEPTED => CallResponse::Accepted,
+            _ => CallResponse::Progress(response),
         })
     }
 

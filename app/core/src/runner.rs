@@ -1,4 +1,4 @@
-//! What the sandboxes of a cluster need of the rest, and the rest of them, beside calls.
+//! What connects the app with the runners of a cluster, beside calls.
 //!
 //! ```text
 //! cluster ── RunnerDemand ──► store    which of all processes asks for a runner, and for none
@@ -38,9 +38,9 @@ pub trait RunnerDemand: Send + Sync + 'static {
 #[error("who starts and ends runners could not be settled; see whether the database answers")]
 pub struct DemandError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// What somebody shows who calls from inside a sandbox.
+/// What somebody who calls from inside a sandbox authenticates with.
 #[derive(Clone, Copy)]
-pub struct Proof<'a> {
+pub struct RunnerCredentials<'a> {
     /// The UID of its Plugin.
     pub plugin: &'a str,
     /// The number of what it was given.
@@ -50,11 +50,11 @@ pub struct Proof<'a> {
     pub from: IpAddr,
 }
 
-/// Those who call back.
+/// The runners as callers: they authenticate, and deliver results.
 #[async_trait]
 pub trait Runners: Send + Sync + 'static {
-    /// The name of the plugin whose runner or build shows this; nothing when it proves nothing.
-    fn proves(&self, proof: Proof<'_>) -> Option<String>;
+    /// The name of the plugin whose runner or build these are of; `None` when they are not valid.
+    fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String>;
 
     /// What a runner delivers of the call `id`, the body of a callback as it came, with the files
     /// of it stored for `person`. Delivering it again gives the same, while the runner has it.

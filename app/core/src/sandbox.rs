@@ -147,7 +147,7 @@ pub enum RunOutput {
 pub enum SandboxError {
     /// There are no sandboxes here.
     #[error("plugins do not run here: {0}")]
-    Nowhere(String),
+    Unsupported(String),
     /// There are some, and none can be asked after just now: nothing happened.
     #[error("plugins cannot be reached: {0}; try again in a moment")]
     Away(String),

@@ -10,7 +10,7 @@ pub mod config;
 mod deliveries;
 pub mod descriptors;
 pub mod home;
-mod nowhere;
+mod no_sandboxes;
 pub mod plugins;
 mod say;
 mod sweeps;

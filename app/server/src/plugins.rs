@@ -1,7 +1,7 @@
 //! Where the plugins of an assistant run: what the configuration says becomes the ports.
 
-use crate::{config, nowhere::Nowhere};
-use famulus_cluster::{Cluster, ConnectError, Patience};
+use crate::{config, no_sandboxes::NoSandboxes};
+use famulus_cluster::{Cluster, ConnectError, Timeouts};
 use famulus_core::{agent::Grants, runner::Runners, sandbox::Sandboxes, tool::Tools};
 use famulus_lifecycle::Tasks;
 use famulus_store::Store;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// Where plugins run.
 #[derive(Clone)]
 pub enum Plugins {
-    /// Nowhere: on one machine.
-    Nowhere,
+    /// None: on one machine without a cluster.
+    Disabled,
     /// Each in Pods of its own.
     Cluster(config::Cluster),
     /// Wherever these say.
@@ -27,17 +27,19 @@ pub struct Ports {
 
 impl Plugins {
     pub(crate) fn of(config: &config::Config) -> Self {
-        config.cluster.clone().map_or(Self::Nowhere, Self::Cluster)
+        config.cluster.clone().map_or(Self::Disabled, Self::Cluster)
     }
 
     /// The tools that can do nothing here.
     pub(crate) fn idle_tools(&self) -> &'static [&'static str] {
-        if matches!(self, Self::Nowhere) { &TOOLS } else { &[] }
+        if matches!(self, Self::Disabled) { &TOOLS } else { &[] }
     }
 
     pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, ConnectError> {
         match self {
-            Self::Nowhere => Ok(Ports { sandboxes: Arc::new(Nowhere), runners: Arc::new(Nowhere) }),
+            Self::Disabled => {
+                Ok(Ports { sandboxes: Arc::new(NoSandboxes), runners: Arc::new(NoSandboxes) })
+            }
             Self::Given(ports) => Ok(ports),
             Self::Cluster(cluster) => {
                 let config::Cluster { sandbox_namespace, root_key_file, callback_url } = cluster;
@@ -45,7 +47,7 @@ impl Plugins {
                     sandbox_namespace,
                     root_key_file,
                     callback_url: callback_url.to_string(),
-                    patience: Patience::default(),
+                    timeouts: Timeouts::default(),
                 };
                 let store = Arc::new(store.clone());
                 let cluster = Cluster::connect(config, store.clone(), store, tasks).await?;

@@ -1,7 +1,7 @@
 //! The door for sandboxes: bundles come in and go out, and results of calls that end later come in.
 //!
 //! ```text
-//! Pod ─► bearer, plugin, address ─► Runners::proves ─► the plugin's name ─► handler
+//! Pod ─► bearer, plugin, address ─► Runners::authenticate ─► the plugin's name ─► handler
 //!                                                        └ results: token of the very call, too
 //! ```
 //!
@@ -22,7 +22,7 @@ use axum::{
     http::{StatusCode, header, request::Parts},
     routing::{get, post, put},
 };
-use famulus_core::runner::Proof;
+use famulus_core::runner::RunnerCredentials;
 use std::{net::IpAddr, sync::Arc};
 use tokio::time::Instant;
 
@@ -82,7 +82,7 @@ impl FromRequestParts<Arc<App>> for Runner {
         let rendered = header(RENDERED).and_then(|number| number.parse().ok());
         let proved = match (bearer, header(PLUGIN), rendered) {
             (Some(bearer), Some(plugin), Some(rendered)) => {
-                app.api.runners.proves(Proof { plugin, rendered, bearer, from })
+                app.api.runners.authenticate(RunnerCredentials { plugin, rendered, bearer, from })
             }
             _ => None,
         };

@@ -310,7 +310,7 @@ fn line(line: &Line) -> Bytes {
 pub(crate) fn refused(error: &SandboxError) -> Problem {
     let detail = error.to_string();
     match error {
-        SandboxError::Nowhere(_) => Problem::new(
+        SandboxError::Unsupported(_) => Problem::new(
             Kind::Conflict,
             detail,
             "install Famulus in a cluster, where each plugin has a Pod of its own",

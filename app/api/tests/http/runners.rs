@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use famulus_core::{
     blob::Blobs as _,
     ids::PersonId,
-    runner::{Proof, Runners},
+    runner::{RunnerCredentials, Runners},
     sandbox::{RunOutput, SandboxError, SandboxResult, SandboxRun},
 };
 use famulus_store::Store;
@@ -22,8 +22,8 @@ pub(crate) fn bearer(plugin: &str) -> String {
 
 #[async_trait]
 impl Runners for FakeRunners {
-    fn proves(&self, proof: Proof<'_>) -> Option<String> {
-        let Proof { plugin, rendered, bearer: shown, from } = proof;
+    fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String> {
+        let RunnerCredentials { plugin, rendered, bearer: shown, from } = credentials;
         let name = plugin.strip_prefix("uid-")?;
         let fits =
             shown == bearer(name) && rendered == 1 && from == IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, Patience};
+use famulus_cluster::{Cluster, Config, Timeouts};
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{
     Progress, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
@@ -37,7 +37,7 @@ pub(crate) struct Bench {
     pub(crate) demand: Arc<Demand>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) person: PersonId,
-    patience: Patience,
+    timeouts: Timeouts,
     folder: TempDir,
     tasks: Tasks,
 }
@@ -51,22 +51,22 @@ impl Drop for Bench {
 impl Bench {
     /// With a plugin `test` that permits everything and has no runner.
     pub(crate) async fn new() -> Self {
-        Self::with(Patience {
+        Self::with(Timeouts {
             reach: Duration::from_secs(3),
             lost: Duration::from_secs(15),
-            ..Patience::default()
+            ..Timeouts::default()
         })
         .await
     }
 
-    pub(crate) async fn with(patience: Patience) -> Self {
+    pub(crate) async fn with(timeouts: Timeouts) -> Self {
         let api = ApiServer::start().await;
         api.put("plugins", "test", plugin("test", json!({})));
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("key"), KEY).unwrap();
         let (files, demand) = (Arc::new(Files::default()), Arc::new(Demand::default()));
         let tasks = Tasks::new();
-        let cluster = connect(&api, &folder, patience, (&files, &demand), &tasks);
+        let cluster = connect(&api, &folder, timeouts, (&files, &demand), &tasks);
         let plugin = Plugin::new(&bearer::runner(KEY, UID, 1));
         let bench = Self {
             api,
@@ -75,7 +75,7 @@ impl Bench {
             demand,
             cluster,
             person: PersonId::new(),
-            patience,
+            timeouts,
             folder,
             tasks,
         };
@@ -86,7 +86,7 @@ impl Bench {
     /// Another process of the app.
     pub(crate) async fn replica(&self) -> Arc<Cluster> {
         let ports = (&self.files, &self.demand);
-        let cluster = connect(&self.api, &self.folder, self.patience, ports, &self.tasks);
+        let cluster = connect(&self.api, &self.folder, self.timeouts, ports, &self.tasks);
         cluster.plugins().await.unwrap();
         cluster
     }
@@ -170,7 +170,7 @@ pub(crate) struct Call {
 fn connect(
     api: &ApiServer,
     folder: &TempDir,
-    patience: Patience,
+    timeouts: Timeouts,
     (files, demand): (&Arc<Files>, &Arc<Demand>),
     tasks: &Tasks,
 ) -> Arc<Cluster> {
@@ -178,7 +178,7 @@ fn connect(
         sandbox_namespace: "sandbox".to_owned(),
         root_key_file: folder.path().join("key"),
         callback_url: "http://127.0.0.1:9".to_owned(),
-        patience,
+        timeouts,
     };
     let (files, demand) = (Arc::clone(files), Arc::clone(demand));
     Cluster::start(api.kube(), config, files, demand, tasks).unwrap()

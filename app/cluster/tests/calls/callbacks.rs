@@ -1,6 +1,6 @@
 //! Who calls back, and what it brings.
 
-use famulus_core::runner::{Proof, Runners};
+use famulus_core::runner::{RunnerCredentials, Runners};
 use famulus_core::sandbox::{RunOutput, SandboxError};
 use famulus_crds::bearer;
 use serde_json::{Value, json};
@@ -19,17 +19,17 @@ async fn only_the_bearer_of_a_plugin_from_a_pod_of_it_proves_anything() {
     ended["status"]["phase"] = json!("Succeeded");
     bench.api.put("pods", "done", ended);
     let right = bearer::runner(KEY, UID, 7);
-    let proves = |plugin: &str, rendered, bearer: &str, from| {
-        bench.cluster.proves(Proof { plugin, rendered, bearer, from })
+    let authenticate = |plugin: &str, rendered, bearer: &str, from| {
+        bench.cluster.authenticate(RunnerCredentials { plugin, rendered, bearer, from })
     };
-    until("all is seen", || proves(UID, 7, &right, build).is_some()).await;
+    until("all is seen", || authenticate(UID, 7, &right, build).is_some()).await;
 
     let of = |rendered| bearer::runner(KEY, UID, rendered);
-    assert_eq!(proves(UID, 7, &right, runner).as_deref(), Some("test"));
-    assert_eq!(proves(UID, 8, &of(8), runner).as_deref(), Some("test"));
-    assert_eq!(proves(UID, 3, &of(3), runner).as_deref(), Some("test"));
+    assert_eq!(authenticate(UID, 7, &right, runner).as_deref(), Some("test"));
+    assert_eq!(authenticate(UID, 8, &of(8), runner).as_deref(), Some("test"));
+    assert_eq!(authenticate(UID, 3, &of(3), runner).as_deref(), Some("test"));
     let mapped = format!("::ffff:{runner}").parse().unwrap();
-    assert_eq!(proves(UID, 7, &right, mapped).as_deref(), Some("test"));
+    assert_eq!(authenticate(UID, 7, &right, mapped).as_deref(), Some("test"));
     for (what, plugin, rendered, bearer, from) in [
         ("no bearer", UID, 7, String::new(), runner),
         ("another number", UID, 6, right.clone(), runner),
@@ -40,7 +40,7 @@ async fn only_the_bearer_of_a_plugin_from_a_pod_of_it_proves_anything() {
         ("another address", UID, 7, right.clone(), stranger),
         ("an address that was given back", UID, 7, right.clone(), done),
     ] {
-        assert_eq!(proves(plugin, rendered, &bearer, from), None, "{what}");
+        assert_eq!(authenticate(plugin, rendered, &bearer, from), None, "{what}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, ConnectError, Patience};
+use famulus_cluster::{Cluster, Config, ConnectError, Timeouts};
 use famulus_core::sandbox::{SandboxError, Sandboxes};
 use famulus_lifecycle::Tasks;
 use serde_json::json;
@@ -76,12 +76,12 @@ async fn a_cluster_that_never_answered_is_named() {
     let api = ApiServer::start().await;
     api.go_away(true);
     let folder = tempfile::tempdir().unwrap();
-    let patience = Patience { first: Duration::from_millis(300), ..Patience::default() };
+    let timeouts = Timeouts { first: Duration::from_millis(300), ..Timeouts::default() };
     let config = Config {
         sandbox_namespace: "sandbox".to_owned(),
         root_key_file: folder.path().join("key"),
         callback_url: "http://127.0.0.1:9".to_owned(),
-        patience,
+        timeouts,
     };
     let tasks = Tasks::new();
     let start = |config: &Config| {

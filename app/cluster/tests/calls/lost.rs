@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::Patience;
+use famulus_cluster::Timeouts;
 use famulus_core::sandbox::{RunOutput, SandboxError, Sandboxes, Stage};
 use famulus_crds::bearer;
 use serde_json::{Value, json};
@@ -247,7 +247,7 @@ async fn a_call_waits_for_a_runner_that_starts_again() {
 
 /// A plugin whose runner did not answer, so often that it is left alone; a call waits so long for it.
 async fn silent(reach: Duration) -> (Bench, IpAddr) {
-    let bench = Bench::with(Patience { reach, ..Patience::default() }).await;
+    let bench = Bench::with(Timeouts { reach, ..Timeouts::default() }).await;
     bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
     let address = address();
     bench.pod("one", address, true);

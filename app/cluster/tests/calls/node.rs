@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, Patience};
+use famulus_cluster::{Cluster, Config, Timeouts};
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{Progress, SandboxCall, Sandboxes};
 use famulus_crds::bearer;
@@ -108,7 +108,7 @@ async fn a_plugin_goes_from_zero_to_a_call_and_back_with_the_rights_of_the_chart
         sandbox_namespace: sandbox.namespace.clone(),
         root_key_file: folder.path().join("key"),
         callback_url: "http://127.0.0.1:9".to_owned(),
-        patience: Patience::default(),
+        timeouts: Timeouts::default(),
     };
     let tasks = Tasks::new();
     let (files, demand) = (Arc::<Files>::default(), Arc::<Demand>::default());

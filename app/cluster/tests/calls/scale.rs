@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use famulus_cluster::Patience;
+use famulus_cluster::Timeouts;
 use famulus_core::sandbox::{SandboxError, Sandboxes, Stage};
 use serde_json::json;
 
@@ -113,8 +113,8 @@ async fn a_runner_that_reaches_more_than_the_plugin_may_takes_no_calls() {
 
 #[tokio::test]
 async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
-    let patience = Patience { start: Duration::from_secs(5), ..Patience::default() };
-    let bench = Bench::with(patience).await;
+    let timeouts = Timeouts { start: Duration::from_secs(5), ..Timeouts::default() };
+    let bench = Bench::with(timeouts).await;
     let call = bench.run("c1", "echo", json!({}));
     let operator = async {
         until("it was asked for", || !bench.api.writes().is_empty()).await;
@@ -135,8 +135,8 @@ async fn a_runner_that_does_not_start_is_an_error_that_says_why() {
 
 #[tokio::test]
 async fn a_scale_that_is_refused_is_named() {
-    let patience = Patience { start: Duration::from_secs(1), ..Patience::default() };
-    let bench = Bench::with(patience).await;
+    let timeouts = Timeouts { start: Duration::from_secs(1), ..Timeouts::default() };
+    let bench = Bench::with(timeouts).await;
     bench.api.refuse_writes(Some(StatusCode::FORBIDDEN));
     let error = bench.run("c1", "echo", json!({})).await.unwrap_err().to_string();
     assert!(error.contains("the scale of the Plugin could not be written"), "{error}");

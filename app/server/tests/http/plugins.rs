@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use famulus_core::{
     ids::PersonId,
     plugin::{Description, ToolDescription},
-    runner::{Proof, Runners},
+    runner::{RunnerCredentials, Runners},
     sandbox::{RunOutput, SandboxAnswer, SandboxError, SandboxResult},
 };
 use famulus_server::plugins::{Plugins, Ports};
@@ -20,8 +20,8 @@ struct Credulous;
 
 #[async_trait]
 impl Runners for Credulous {
-    fn proves(&self, proof: Proof<'_>) -> Option<String> {
-        (proof.bearer == "yes").then(|| proof.plugin.to_owned())
+    fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String> {
+        (credentials.bearer == "yes").then(|| credentials.plugin.to_owned())
     }
 
     async fn collect(

@@ -133,7 +133,7 @@ impl Tool for RunPluginTool {
                         return AskedAfter::Ended(output(&arguments, &id, Err(error)));
                     }
                     Err(
-                        error @ (SandboxError::Nowhere(_)
+                        error @ (SandboxError::Unsupported(_)
                         | SandboxError::NoPlugin { .. }
                         | SandboxError::Refused(_)
                         | SandboxError::Stopped),
@@ -295,7 +295,7 @@ fn output(
             "{error}; whether it took effect is unknown: look before you repeat it"
         )),
         Err(
-            error @ (SandboxError::Nowhere(_)
+            error @ (SandboxError::Unsupported(_)
             | SandboxError::Away(_)
             | SandboxError::NoPlugin { .. }
             | SandboxError::NotReady { .. }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use famulus_core::{
     ids::PersonId,
     plugin::{Description, ToolDescription},
-    runner::{Proof, Runners},
+    runner::{RunnerCredentials, Runners},
     sandbox::{
         PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult,
         SandboxRun, Sandboxes,
@@ -99,7 +99,7 @@ impl Sandboxes for Counting {
 
 #[async_trait]
 impl Runners for Counting {
-    fn proves(&self, _: Proof<'_>) -> Option<String> {
+    fn authenticate(&self, _: RunnerCredentials<'_>) -> Option<String> {
         None
     }
 
@@ -110,7 +110,7 @@ impl Runners for Counting {
         _delivery: &[u8],
         _person: PersonId,
     ) -> Result<SandboxResult, SandboxError> {
-        Err(SandboxError::Nowhere("nothing is delivered here".to_owned()))
+        Err(SandboxError::Unsupported("nothing is delivered here".to_owned()))
     }
 }
 

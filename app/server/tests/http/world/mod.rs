@@ -60,7 +60,7 @@ impl Setup {
         Self {
             config,
             model,
-            plugins: Plugins::Nowhere,
+            plugins: Plugins::Disabled,
             tools: Vec::new(),
             clock: Arc::new(SystemClock),
         }

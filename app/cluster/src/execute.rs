@@ -22,15 +22,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::activation::unreachable;
 use crate::answer;
+use crate::callback_url;
 use crate::cluster::Cluster;
-use crate::door;
 use crate::lines;
-use crate::plugin::Known;
+use crate::plugin::CachedPlugin;
 use crate::runner::{Ended, Runner};
-use crate::stages::{Part, Stages};
-use crate::stop::Trail;
+use crate::stages::{CallStage, StageTimer};
+use crate::stop::DispatchState;
 use crate::version;
-use crate::wire::{Head, WireError};
+use crate::wire::{CallResponse, WireError};
 
 /// Between two attempts at the same thing.
 pub(crate) const AGAIN: Duration = Duration::from_millis(250);
@@ -40,16 +40,16 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 pub(crate) const UNKNOWN_TWICE: u32 = 2;
 
 /// What came of sending.
-enum Sent {
-    Heard(Head),
+enum SendOutcome {
+    Answered(CallResponse),
     /// It may have been heard.
-    Perhaps,
+    Unknown,
     /// It was not: the same may be tried again, perhaps elsewhere.
-    Not(String),
+    NotSent(String),
 }
 
-/// A call that is waited for.
-pub(crate) struct Awaited<'a> {
+/// A call whose end is waited for.
+pub(crate) struct PendingCall<'a> {
     pub(crate) id: &'a CallId,
     pub(crate) person: PersonId,
     pub(crate) progress: &'a Progress,
@@ -60,50 +60,50 @@ pub(crate) struct Awaited<'a> {
 }
 
 /// What came of waiting.
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     Answer(SandboxAnswer),
     /// The runner never had it.
-    Never,
+    NotReceived,
 }
 
 impl Cluster {
-    pub(crate) async fn conduct(
+    pub(crate) async fn execute(
         &self,
         call: &SandboxCall,
         id: &CallId,
-        trail: &Trail,
+        dispatch: &DispatchState,
     ) -> Result<SandboxAnswer, SandboxError> {
-        let mut stages = Stages::begin();
-        let give_up = Instant::now() + self.patience.reach;
+        let mut stages = StageTimer::begin();
+        let give_up = Instant::now() + self.timeouts.reach;
         loop {
             let (known, runner) = self.runner(&call.plugin, &call.progress).await?;
             self.used.called(&known.uid);
-            let (_there, before) = (runner.occupy(), runner.facts().ended_before);
-            stages.end(Part::Found);
-            let lines = match self.send(call, id, (&known, &runner), trail).await? {
-                Sent::Heard(Head::Lines(lines)) => Some(lines),
-                Sent::Heard(Head::Accepted) => {
-                    stages.end(Part::Dialled);
+            let (_there, before) = (runner.begin_call(), runner.facts().ended_before);
+            stages.end(CallStage::Found);
+            let lines = match self.send(call, id, (&known, &runner), dispatch).await? {
+                SendOutcome::Answered(CallResponse::Progress(lines)) => Some(lines),
+                SendOutcome::Answered(CallResponse::Accepted) => {
+                    stages.end(CallStage::Dialled);
                     self.used.comes_later(id.clone(), &known.uid);
                     return Ok(SandboxAnswer::Running);
                 }
-                Sent::Perhaps => None,
-                Sent::Not(why) if Instant::now() >= give_up => {
+                SendOutcome::Unknown => None,
+                SendOutcome::NotSent(why) if Instant::now() >= give_up => {
                     return Err(unreachable(&call.plugin, why));
                 }
-                Sent::Not(why) => {
+                SendOutcome::NotSent(why) => {
                     tracing::debug!(plugin.name = known.name, why, "a call is sent again");
                     sleep(AGAIN).await;
                     continue;
                 }
             };
-            stages.end(Part::Dialled);
+            stages.end(CallStage::Dialled);
             let later = call.token.is_some();
             let (person, progress) = (call.person, &call.progress);
-            let awaited = Awaited { id, person, progress, later, before };
-            match self.wait_for(awaited, &known, &runner, lines, &mut stages).await? {
-                Waited::Answer(answer) => return Ok(answer),
-                Waited::Never => trail.not_sent(),
+            let pending = PendingCall { id, person, progress, later, before };
+            match self.wait_for(pending, &known, &runner, lines, &mut stages).await? {
+                WaitOutcome::Answer(answer) => return Ok(answer),
+                WaitOutcome::NotReceived => dispatch.not_sent(),
             }
         }
     }
@@ -112,76 +112,83 @@ impl Cluster {
         &self,
         call: &SandboxCall,
         id: &CallId,
-        (known, runner): (&Arc<Known>, &Arc<Runner>),
-        trail: &Trail,
-    ) -> Result<Sent, SandboxError> {
-        let voice = self.voice(known);
-        let caller = self.caller(runner, &voice);
+        (known, runner): (&Arc<CachedPlugin>, &Arc<Runner>),
+        dispatch: &DispatchState,
+    ) -> Result<SendOutcome, SandboxError> {
+        let credentials = self.credentials(known);
+        let client = self.client(runner, &credentials);
         for (index, file) in (0..).zip(&call.files) {
             let (_, bytes) = self.blobs.get(call.person, file.id).await.map_err(|error| {
                 SandboxError::Refused(format!("a file of the call cannot be had: {error}"))
             })?;
-            let Err(error) = caller.upload(id, index, bytes).await else { continue };
+            let Err(error) = client.upload(id, index, bytes).await else { continue };
             // A call that was sent before takes no more files, and its runner may hang up on them.
-            let state = caller.state(id).await;
+            let state = client.state(id).await;
             if matches!(
                 state,
                 Ok(CallState::Queued { .. } | CallState::Running | CallState::Ended { .. })
             ) {
-                return Ok(Sent::Perhaps);
+                return Ok(SendOutcome::Unknown);
             }
             return match (error, state) {
                 (WireError::Refused(problem), Ok(_) | Err(WireError::Refused(_))) => {
                     self.refused(known, runner, problem).await
                 }
-                (error, _) => Ok(Sent::Not(error.to_string())),
+                (error, _) => Ok(SendOutcome::NotSent(error.to_string())),
             };
         }
         let mut callback = None;
         if let Some(token) = call.token.clone() {
-            let door = match door::with_address(&self.callback_url).await {
-                Ok(door) => door,
-                Err(why) => return Ok(Sent::Not(why)),
+            let url = match callback_url::resolve(&self.callback_url).await {
+                Ok(url) => url,
+                Err(why) => return Ok(SendOutcome::NotSent(why)),
             };
             callback =
-                Some(Callback { url: format!("{door}/internal/v1/calls/{id}/result"), token });
+                Some(Callback { url: format!("{url}/internal/v1/calls/{id}/result"), token });
         }
         let request =
             RunCall { tool: call.tool.clone(), parameters: call.parameters.clone(), callback };
-        trail.sent(known, runner);
-        let error = match caller.run(id, &request).await {
-            Ok(head) => return Ok(Sent::Heard(head)),
+        dispatch.sent(known, runner);
+        let error = match client.run(id, &request).await {
+            Ok(head) => return Ok(SendOutcome::Answered(head)),
             Err(WireError::Broken(why)) => {
-                tracing::warn!(plugin.name = known.name, why, "whether a call arrived is asked");
-                return Ok(Sent::Perhaps);
+                tracing::warn!(
+                    plugin.name = known.name,
+                    why,
+                    "a connection broke off while a call was sent; its runner is asked whether it \
+                     arrived"
+                );
+                return Ok(SendOutcome::Unknown);
             }
             Err(error) => error,
         };
-        trail.not_sent();
+        dispatch.not_sent();
         match error {
             WireError::Refused(problem) => self.refused(known, runner, problem).await,
-            WireError::Unreached(why) | WireError::Broken(why) => Ok(Sent::Not(why)),
+            WireError::Unreached(why) | WireError::Broken(why) => Ok(SendOutcome::NotSent(why)),
         }
     }
 
     /// What a refusal of a call means. Nothing happened there.
     async fn refused(
         &self,
-        known: &Known,
+        known: &CachedPlugin,
         runner: &Runner,
         problem: Problem,
-    ) -> Result<Sent, SandboxError> {
+    ) -> Result<SendOutcome, SandboxError> {
         match problem.kind {
             Kind::Draining => {
                 runner.drains();
-                Ok(Sent::Not(problem.detail))
+                Ok(SendOutcome::NotSent(problem.detail))
             }
             // What it was given, or what was seen of it here, is a moment behind.
-            Kind::Stale | Kind::NotReady | Kind::Unauthorized => Ok(Sent::Not(problem.detail)),
+            Kind::Stale | Kind::NotReady | Kind::Unauthorized => {
+                Ok(SendOutcome::NotSent(problem.detail))
+            }
             Kind::Busy | Kind::Unacknowledged => Err(unreachable(&known.name, problem.detail)),
             Kind::Acknowledged => Err(SandboxError::Lost {
                 plugin: known.name.clone(),
-                why: "its result was fetched before, and let go".to_owned(),
+                why: "its result was acknowledged before, and is deleted".to_owned(),
             }),
             Kind::NoRoute => Err(self.strangers(known, runner).await),
             Kind::Invalid
@@ -199,9 +206,9 @@ impl Cluster {
     }
 
     /// The runner does not know the words of this app.
-    async fn strangers(&self, known: &Known, runner: &Runner) -> SandboxError {
-        let voice = self.voice(known);
-        let offered = match self.caller(runner, &voice).health().await {
+    async fn strangers(&self, known: &CachedPlugin, runner: &Runner) -> SandboxError {
+        let credentials = self.credentials(known);
+        let offered = match self.client(runner, &credentials).health().await {
             Ok(health) => health.versions,
             Err(_) => Vec::new(),
         };
@@ -219,18 +226,18 @@ impl Cluster {
     /// Waits for the end of a call that this runner may have; `lines` is its answer, if it came.
     pub(crate) async fn wait_for(
         &self,
-        awaited: Awaited<'_>,
-        known: &Arc<Known>,
+        pending: PendingCall<'_>,
+        known: &Arc<CachedPlugin>,
         runner: &Arc<Runner>,
         mut lines: Option<Response>,
-        stages: &mut Stages,
-    ) -> Result<Waited, SandboxError> {
+        stages: &mut StageTimer,
+    ) -> Result<WaitOutcome, SandboxError> {
         let mut heard = Instant::now();
-        let (mut unknown, mut before) = (0, awaited.before);
+        let (mut unknown, mut before) = (0, pending.before);
         loop {
             if let Some(mut response) = lines.take() {
                 let followed = tokio::select! {
-                    followed = lines::follow(&mut response, awaited.progress, stages) => followed,
+                    followed = lines::follow(&mut response, pending.progress, stages) => followed,
                     // Whoever died with its network hangs up on nobody.
                     end = self.end_of(runner, before) => {
                         before = Some(end);
@@ -239,34 +246,38 @@ impl Cluster {
                 };
                 match followed {
                     Ok(result) => {
-                        return Ok(self.ended(&awaited, known, runner, result, stages).await);
+                        return Ok(self.ended(&pending, known, runner, result, stages).await);
                     }
                     Err(error) => {
-                        tracing::warn!(plugin.name = known.name, %error, "a call is asked for");
+                        tracing::warn!(
+                            plugin.name = known.name,
+                            %error,
+                            "the progress of a call broke off; its runner is asked for its state"
+                        );
                     }
                 }
                 heard = Instant::now();
             }
-            let voice = self.voice(known);
-            let caller = self.caller(runner, &voice);
-            let why = match caller.state(awaited.id).await {
+            let credentials = self.credentials(known);
+            let client = self.client(runner, &credentials);
+            let why = match client.state(pending.id).await {
                 Ok(CallState::Ended { result }) => {
-                    return Ok(self.ended(&awaited, known, runner, result, stages).await);
+                    return Ok(self.ended(&pending, known, runner, result, stages).await);
                 }
-                Ok(CallState::Queued { .. } | CallState::Running) if awaited.later => {
-                    self.used.comes_later(awaited.id.clone(), &known.uid);
-                    return Ok(Waited::Answer(SandboxAnswer::Running));
+                Ok(CallState::Queued { .. } | CallState::Running) if pending.later => {
+                    self.used.comes_later(pending.id.clone(), &known.uid);
+                    return Ok(WaitOutcome::Answer(SandboxAnswer::Running));
                 }
                 Ok(CallState::Queued { .. } | CallState::Running) => {
-                    lines = caller.progress(awaited.id).await.ok();
+                    lines = client.progress(pending.id).await.ok();
                     heard = Instant::now();
                     "its runner was cut off".to_owned()
                 }
-                Ok(CallState::Uploading) => return Ok(Waited::Never),
+                Ok(CallState::Uploading) => return Ok(WaitOutcome::NotReceived),
                 Err(WireError::Refused(problem)) if problem.kind == Kind::NoCall => {
                     unknown += 1;
                     if unknown >= UNKNOWN_TWICE {
-                        return Ok(Waited::Never);
+                        return Ok(WaitOutcome::NotReceived);
                     }
                     problem.detail
                 }
@@ -278,7 +289,7 @@ impl Cluster {
             if !self.table.has(runner) {
                 return Err(lost(known, "its Pod is gone"));
             }
-            if heard.elapsed() >= self.patience.lost {
+            if heard.elapsed() >= self.timeouts.lost {
                 return Err(lost(known, &why));
             }
             sleep(AGAIN).await;
@@ -287,21 +298,21 @@ impl Cluster {
 
     async fn ended(
         &self,
-        awaited: &Awaited<'_>,
-        known: &Known,
+        pending: &PendingCall<'_>,
+        known: &CachedPlugin,
         runner: &Runner,
         result: CallResult,
-        stages: &mut Stages,
-    ) -> Waited {
-        let result = self.explain(result, runner, awaited.before).await;
-        let voice = self.voice(known);
-        let caller = Some(self.caller(runner, &voice));
-        let result = answer::store(result, caller, &self.blobs, awaited.person).await;
-        stages.end(Part::Ended);
-        Waited::Answer(SandboxAnswer::Ended(result))
+        stages: &mut StageTimer,
+    ) -> WaitOutcome {
+        let result = self.explain(result, runner, pending.before).await;
+        let credentials = self.credentials(known);
+        let client = Some(self.client(runner, &credentials));
+        let result = answer::store(result, client, &self.blobs, pending.person).await;
+        stages.end(CallStage::Ended);
+        WaitOutcome::Answer(SandboxAnswer::Ended(result))
     }
 }
 
-pub(crate) fn lost(known: &Known, why: &str) -> SandboxError {
+pub(crate) fn lost(known: &CachedPlugin, why: &str) -> SandboxError {
     SandboxError::Lost { plugin: known.name.clone(), why: why.to_owned() }
 }

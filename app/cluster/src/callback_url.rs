@@ -1,7 +1,7 @@
-//! The door to which runners bring results that come later.
+//! The URL to which runners post results that come later.
 //!
-//! A call may outlive the process that sent it, and its address with it, so the door is that of all
-//! processes: a Service. Runners resolve no names; its name is looked up here, for each call.
+//! A call may outlive the process that sent it, and its address with it, so the URL names a Service
+//! of all processes. Runners resolve no names; the Service's is looked up here, for each call.
 
 use std::time::Duration;
 
@@ -13,15 +13,16 @@ use tokio::time::timeout;
 const RESOLVE: Duration = Duration::from_secs(5);
 
 /// The URL with an address in place of the name, or why there is none now.
-pub(crate) async fn with_address(door: &str) -> Result<String, String> {
-    let mut url = Url::parse(door).map_err(|error| format!("`{door}` is no URL: {error}"))?;
+pub(crate) async fn resolve(url_text: &str) -> Result<String, String> {
+    let mut url =
+        Url::parse(url_text).map_err(|error| format!("`{url_text}` is no URL: {error}"))?;
     if let (Some(name), Some(port)) = (url.domain().map(str::to_owned), url.port_or_known_default())
     {
         let found = timeout(RESOLVE, lookup_host((name.as_str(), port))).await;
         let found = found.map_err(|_elapsed| format!("nobody says where `{name}` is"))?;
         let found = found.map_err(|error| format!("where `{name}` is: {error}"))?.next();
         let address = found.ok_or_else(|| format!("`{name}` has no address"))?;
-        url.set_ip_host(address.ip()).map_err(|()| format!("`{door}` takes no address"))?;
+        url.set_ip_host(address.ip()).map_err(|()| format!("`{url_text}` takes no address"))?;
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
@@ -32,9 +33,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_becomes_an_address_and_an_address_stays() {
-        assert_eq!(with_address("http://10.0.0.7:3002/").await.unwrap(), "http://10.0.0.7:3002");
-        let local = with_address("http://localhost:3002").await.unwrap();
+        assert_eq!(resolve("http://10.0.0.7:3002/").await.unwrap(), "http://10.0.0.7:3002");
+        let local = resolve("http://localhost:3002").await.unwrap();
         assert!(["http://127.0.0.1:3002", "http://[::1]:3002"].contains(&&*local), "{local}");
-        assert!(with_address("http://absent.invalid:3002").await.is_err());
+        assert!(resolve("http://absent.invalid:3002").await.is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use famulus_core::ids::PersonId;
-use famulus_core::runner::{Proof, Runners};
+use famulus_core::runner::{RunnerCredentials, Runners};
 use famulus_core::sandbox::{
     PluginState, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, Sandboxes,
 };
@@ -10,10 +10,10 @@ use jiff::Timestamp;
 
 /// No sandboxes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nowhere;
+pub(crate) struct NoSandboxes;
 
 fn refused() -> SandboxError {
-    SandboxError::Nowhere(
+    SandboxError::Unsupported(
         "each needs a Pod of its own, and this is one machine without a cluster; install Famulus \
          in a cluster, which may be a single node"
             .to_owned(),
@@ -21,7 +21,7 @@ fn refused() -> SandboxError {
 }
 
 #[async_trait]
-impl Sandboxes for Nowhere {
+impl Sandboxes for NoSandboxes {
     async fn plugins(&self) -> Result<Vec<PluginState>, SandboxError> {
         Err(refused())
     }
@@ -48,9 +48,9 @@ impl Sandboxes for Nowhere {
 }
 
 #[async_trait]
-impl Runners for Nowhere {
+impl Runners for NoSandboxes {
     /// Nobody runs anywhere, so nobody calls from there.
-    fn proves(&self, _: Proof<'_>) -> Option<String> {
+    fn authenticate(&self, _: RunnerCredentials<'_>) -> Option<String> {
         None
     }
 
