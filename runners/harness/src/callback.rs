@@ -11,9 +11,9 @@ use crate::address::Address;
 use crate::bearer::Bearer;
 use crate::exchange::{exchange, sign};
 
-/// How patient a runner is with an app that does not answer.
+/// How often a callback is tried while the app does not answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// After the first failure; doubles.
     pub first_pause: Duration,
     pub longest_pause: Duration,
@@ -21,7 +21,7 @@ pub struct Patience {
     pub attempt: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             first_pause: Duration::from_millis(500),
@@ -31,9 +31,9 @@ impl Default for Patience {
     }
 }
 
-pub(crate) struct Caller {
+pub(crate) struct CallbackSender {
     bearer: Bearer,
-    patience: Patience,
+    retry: RetryPolicy,
 }
 
 /// What one attempt came to.
@@ -44,9 +44,9 @@ enum Attempt {
     Failed(String),
 }
 
-impl Caller {
-    pub(crate) fn new(bearer: Bearer, patience: Patience) -> Self {
-        Self { bearer, patience }
+impl CallbackSender {
+    pub(crate) fn new(bearer: Bearer, retry: RetryPolicy) -> Self {
+        Self { bearer, retry }
     }
 
     /// Posts the result until it is accepted. Ends only with that, or by being dropped.
@@ -59,10 +59,10 @@ impl Caller {
         let delivery = Delivery { version: VERSION, plugin, result };
         // A struct of texts, numbers and lists always serialises.
         let body = Bytes::from(serde_json::to_vec(&delivery).unwrap_or_default());
-        let mut pause = self.patience.first_pause;
+        let mut pause = self.retry.first_pause;
         loop {
             let attempt = self.attempt(&address, &callback.token, body.clone());
-            let attempt = timeout(self.patience.attempt, attempt);
+            let attempt = timeout(self.retry.attempt, attempt);
             match attempt.await.unwrap_or_else(|_| Attempt::Failed("no answer in time".to_owned()))
             {
                 Attempt::Accepted => return,
@@ -75,7 +75,7 @@ impl Caller {
                 }
             }
             sleep(pause).await;
-            pause = (pause * 2).min(self.patience.longest_pause);
+            pause = (pause * 2).min(self.retry.longest_pause);
         }
     }
 

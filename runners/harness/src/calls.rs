@@ -1,4 +1,4 @@
-//! The calls that are known: taking, running, keeping, forgetting.
+//! The table of calls: accepting, running, keeping, forgetting.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -15,12 +15,12 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
-use crate::callback::Caller;
+use crate::call_store::{CallStore, RecoveredCall, StoredCall};
+use crate::callback::CallbackSender;
 use crate::harness::Limits;
-use crate::lane::{Lane, Ticket};
-use crate::live::{Live, Narrator, Phase};
-use crate::shelf::{Found, Shelf, Taken};
+use crate::live::{Live, Phase, ProgressSender};
 use crate::supervisor::Supervisor;
+use crate::wait_queue::{Ticket, WaitQueue};
 use crate::work::{Admitted, Answer, Context, Queue, Work};
 
 /// Names of acknowledged calls that are remembered, so that a repeated request does not run again.
@@ -32,21 +32,21 @@ const KEEP_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) struct Calls {
     pub(crate) work: Arc<dyn Work>,
-    pub(crate) shelf: Shelf,
+    pub(crate) call_store: CallStore,
     pub(crate) supervisor: Supervisor,
     pub(crate) limits: Limits,
-    serial: Lane,
-    concurrent: Lane,
-    self_tests: Lane,
-    caller: Arc<Caller>,
+    serial: WaitQueue,
+    concurrent: WaitQueue,
+    self_tests: WaitQueue,
+    callbacks: Arc<CallbackSender>,
     tasks: Tasks,
     draining: AtomicBool,
     /// Held for single operations, never across an await.
-    known: Mutex<Known>,
+    table: Mutex<CallTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct CallTable {
     calls: HashMap<CallId, Entry>,
     acknowledged: VecDeque<CallId>,
 }
@@ -55,7 +55,7 @@ struct Known {
 enum Entry {
     /// Files came, and the call did not yet.
     Uploading(Instant),
-    Taken(Arc<Live>),
+    Accepted(Arc<Live>),
 }
 
 /// A call that was taken now or before.
@@ -83,28 +83,28 @@ pub(crate) struct Counts {
 impl Calls {
     pub(crate) fn new(
         work: Arc<dyn Work>,
-        (shelf, found): (Shelf, Vec<Found>),
+        (call_store, found): (CallStore, Vec<RecoveredCall>),
         supervisor: Supervisor,
-        caller: Caller,
+        callbacks: CallbackSender,
         limits: Limits,
         tasks: Tasks,
     ) -> Arc<Self> {
         let calls = Arc::new(Self {
             work,
-            shelf,
+            call_store,
             supervisor,
             limits,
-            serial: Lane::new(1, limits.waiting),
-            concurrent: Lane::new(limits.concurrent, limits.waiting),
-            self_tests: Lane::new(1, 0),
-            caller: Arc::new(caller),
+            serial: WaitQueue::new(1, limits.waiting),
+            concurrent: WaitQueue::new(limits.concurrent, limits.waiting),
+            self_tests: WaitQueue::new(1, 0),
+            callbacks: Arc::new(callbacks),
             tasks,
             draining: AtomicBool::new(false),
-            known: Mutex::default(),
+            table: Mutex::default(),
         });
-        for Found { id, taken } in found {
+        for RecoveredCall { id, taken } in found {
             let live = Arc::new(Live::new(Phase::Ended, taken.callback));
-            calls.known.lock().calls.insert(id.clone(), Entry::Taken(Arc::clone(&live)));
+            calls.table.lock().calls.insert(id.clone(), Entry::Accepted(Arc::clone(&live)));
             calls.deliver(id, live);
         }
         calls
@@ -122,24 +122,25 @@ impl Calls {
         }
         self.refuse_new()?;
         let (admitted, request) = self.admit(id.clone(), request).await?;
-        let lane = match admitted.queue {
+        let queue = match admitted.queue {
             Queue::Serial => &self.serial,
             Queue::Concurrent => &self.concurrent,
         };
         let (live, ticket) = {
-            let mut known = self.known.lock();
-            if let Some(Entry::Taken(live)) = known.calls.get(&id) {
+            let mut table = self.table.lock();
+            if let Some(Entry::Accepted(live)) = table.calls.get(&id) {
                 return Ok(Started::of(live, admitted.answer));
             }
-            let ticket = lane.join().map_err(|_full| busy())?;
+            let ticket = queue.join().map_err(|_full| busy())?;
             let phase = Phase::Queued(ticket.position() as u32);
             let live = Arc::new(Live::new(phase, request.callback.clone()));
-            known.calls.insert(id.clone(), Entry::Taken(Arc::clone(&live)));
+            table.calls.insert(id.clone(), Entry::Accepted(Arc::clone(&live)));
             (live, ticket)
         };
         // No await since the call was noted: from here on its own task brings it to its end.
         let started = Started::of(&live, admitted.answer);
-        let taken = Taken { tool: request.tool, each: admitted.each, callback: request.callback };
+        let taken =
+            StoredCall { tool: request.tool, each: admitted.each, callback: request.callback };
         let calls = Arc::clone(self);
         self.tasks.spawn("runner.call", OnExit::Log, async move {
             calls.live_through(id, live, ticket, admitted, taken).await;
@@ -148,17 +149,17 @@ impl Calls {
     }
 
     fn taken_before(&self, id: &CallId, request: &RunCall) -> Result<Option<Started>, Problem> {
-        let known = self.known.lock();
-        if known.acknowledged.contains(id) {
+        let table = self.table.lock();
+        if table.acknowledged.contains(id) {
             return Err(Problem::new(
                 Kind::Acknowledged,
                 format!("the result of call `{id}` was acknowledged already"),
                 "use the result that you have; a new call needs a new id",
             ));
         }
-        Ok(match known.calls.get(id) {
+        Ok(match table.calls.get(id) {
             // Whoever gave a callback is not waiting on the connection.
-            Some(Entry::Taken(live)) => Some(Started::of(
+            Some(Entry::Accepted(live)) => Some(Started::of(
                 live,
                 if request.callback.is_some() { Answer::Later } else { Answer::Stream },
             )),
@@ -191,31 +192,31 @@ impl Calls {
     ) -> Result<(Admitted, RunCall), Problem> {
         let calls = Arc::clone(self);
         let judged = tokio::task::spawn_blocking(move || {
-            let sizes = calls.shelf.upload_sizes(&id).map_err(|error| cannot_write(&error))?;
+            let sizes = calls.call_store.upload_sizes(&id).map_err(|error| cannot_write(&error))?;
             calls.work.admit(&request, &sizes).map(|admitted| (admitted, request))
         });
         judged.await.unwrap_or_else(|_panicked| Err(defect("the call could not be judged")))
     }
 
-    /// From the queue to the shelf, and on to whoever wants the result.
+    /// From the queue to the store, and on to whoever wants the result.
     async fn live_through(
         self: Arc<Self>,
         id: CallId,
         live: Arc<Live>,
         mut ticket: Ticket,
         admitted: Admitted,
-        taken: Taken,
+        taken: StoredCall,
     ) {
         let Admitted { each, run, queue: _, answer: _ } = admitted;
-        let runs = if let Err(error) = self.shelf.take(&id, &taken).await {
+        let runs = if let Err(error) = self.call_store.take(&id, &taken).await {
             vec![failed(Reason::Runner, &cannot_write(&error).to_string())]
         } else if wait_for_turn(&live, &mut ticket).await {
             live.phase.send_replace(Phase::Running);
             let context = Context {
                 call: id.clone(),
-                uploads: self.shelf.uploads(&id),
-                outputs: self.shelf.outputs(&id),
-                narrator: Narrator::of(&live),
+                uploads: self.call_store.uploads(&id),
+                outputs: self.call_store.outputs(&id),
+                progress: ProgressSender::of(&live),
                 supervisor: self.supervisor.clone(),
                 cancel: live.cancel.clone(),
             };
@@ -231,7 +232,7 @@ impl Calls {
         };
         let result = CallResult { call: id.clone(), tool: taken.tool, each, runs };
         self.keep(&result).await;
-        // The place is free when the result is there, so that two calls of one lane never overlap.
+        // The place is free when the result is there, so that two calls of one queue never overlap.
         drop(ticket);
         live.phase.send_replace(Phase::Ended);
         self.deliver(id, live);
@@ -239,7 +240,7 @@ impl Calls {
 
     async fn keep(&self, result: &CallResult) {
         for _attempt in 0..KEEP_ATTEMPTS {
-            match self.shelf.keep(result).await {
+            match self.call_store.keep(result).await {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::error!(%error, call.id = %result.call, "a result cannot be written");
@@ -247,7 +248,7 @@ impl Calls {
                 }
             }
         }
-        tracing::error!(call.id = %result.call, "a result is lost: its disk takes nothing");
+        tracing::error!(call.id = %result.call, "a result is lost: it could not be written to disk");
     }
 
     /// Calls back, if the call wants that, until it is accepted or not needed any more.
@@ -258,8 +259,8 @@ impl Calls {
         self.tasks.spawn("runner.callback", OnExit::Log, async move {
             let plugin = calls.work.health().plugin.unwrap_or_default();
             let delivered = async {
-                match calls.shelf.result(&id).await {
-                    Ok(result) => calls.caller.deliver(&callback, plugin, result).await,
+                match calls.call_store.result(&id).await {
+                    Ok(result) => calls.callbacks.deliver(&callback, plugin, result).await,
                     Err(error) => {
                         tracing::error!(%error, call.id = %id, "a result cannot be read");
                     }
@@ -276,15 +277,15 @@ impl Calls {
     /// Notes that files come for a call, unless it was taken.
     pub(crate) fn expect_uploads(&self, id: &CallId) -> Result<(), Problem> {
         self.refuse_new()?;
-        let mut known = self.known.lock();
-        match known.calls.get(id) {
-            Some(Entry::Taken(_)) => Err(Problem::new(
+        let mut table = self.table.lock();
+        match table.calls.get(id) {
+            Some(Entry::Accepted(_)) => Err(Problem::new(
                 Kind::Invalid,
                 format!("call `{id}` has begun"),
                 "send its files before the call",
             )),
             Some(Entry::Uploading(_)) | None => {
-                known.calls.insert(id.clone(), Entry::Uploading(Instant::now()));
+                table.calls.insert(id.clone(), Entry::Uploading(Instant::now()));
                 Ok(())
             }
         }
@@ -292,8 +293,8 @@ impl Calls {
 
     /// The call, or `None` while only files came.
     pub(crate) fn find(&self, id: &CallId) -> Result<Option<Arc<Live>>, Problem> {
-        match self.known.lock().calls.get(id) {
-            Some(Entry::Taken(live)) => Ok(Some(Arc::clone(live))),
+        match self.table.lock().calls.get(id) {
+            Some(Entry::Accepted(live)) => Ok(Some(Arc::clone(live))),
             Some(Entry::Uploading(_)) => Ok(None),
             None => Err(no_call(id)),
         }
@@ -304,7 +305,7 @@ impl Calls {
     }
 
     pub(crate) async fn result(&self, id: &CallId) -> Result<CallResult, Problem> {
-        self.shelf.result(id).await.map_err(|error| {
+        self.call_store.result(id).await.map_err(|error| {
             tracing::error!(%error, call.id = %id, "a result cannot be read");
             defect("the result cannot be read from the runner's disk")
         })
@@ -312,7 +313,7 @@ impl Calls {
 
     /// Forgets a result that arrived. Repeating it is no error.
     pub(crate) async fn acknowledge(&self, id: &CallId) -> Result<(), Problem> {
-        if self.known.lock().acknowledged.contains(id) {
+        if self.table.lock().acknowledged.contains(id) {
             return Ok(());
         }
         let live = self.taken(id)?;
@@ -324,20 +325,20 @@ impl Calls {
             ));
         }
         live.acknowledged.cancel();
-        self.shelf.forget(id).await.map_err(|error| cannot_write(&error))?;
-        let mut known = self.known.lock();
-        known.calls.remove(id);
-        if known.acknowledged.len() >= REMEMBERED {
-            known.acknowledged.pop_front();
+        self.call_store.forget(id).await.map_err(|error| cannot_write(&error))?;
+        let mut table = self.table.lock();
+        table.calls.remove(id);
+        if table.acknowledged.len() >= REMEMBERED {
+            table.acknowledged.pop_front();
         }
-        known.acknowledged.push_back(id.clone());
+        table.acknowledged.push_back(id.clone());
         Ok(())
     }
 
     /// Runs the self-test, one at a time.
     pub(crate) async fn self_test(&self) -> Result<SelfTest, Problem> {
         let _ticket = self.self_tests.join().map_err(|_full| busy())?;
-        let scratch = self.shelf.self_test_folder().map_err(|error| cannot_write(&error))?;
+        let scratch = self.call_store.self_test_folder().map_err(|error| cannot_write(&error))?;
         let checks = self.work.self_test(&self.supervisor, scratch).await;
         let passed = checks.iter().all(|check| check.passed);
         Ok(SelfTest { passed, checks, isolation: self.supervisor.isolation() })
@@ -346,25 +347,25 @@ impl Calls {
     /// Throws away uploads whose call did not come.
     pub(crate) async fn sweep(&self) {
         let stale: Vec<CallId> = {
-            let mut known = self.known.lock();
+            let mut table = self.table.lock();
             let age = self.limits.upload_age;
             let is_stale = |entry: &Entry| match entry {
                 Entry::Uploading(since) => since.elapsed() >= age,
-                Entry::Taken(_) => false,
+                Entry::Accepted(_) => false,
             };
-            let stale: Vec<CallId> = known
+            let stale: Vec<CallId> = table
                 .calls
                 .iter()
                 .filter(|(_, entry)| is_stale(entry))
                 .map(|(id, _)| id.clone())
                 .collect();
             for id in &stale {
-                known.calls.remove(id);
+                table.calls.remove(id);
             }
             stale
         };
         for id in stale {
-            if let Err(error) = self.shelf.forget(&id).await {
+            if let Err(error) = self.call_store.forget(&id).await {
                 tracing::warn!(%error, call.id = %id, "unused uploads could not be removed");
             }
         }
@@ -373,13 +374,13 @@ impl Calls {
     pub(crate) fn counts(&self) -> Counts {
         let (serial, concurrent) = (self.serial.counts(), self.concurrent.counts());
         let is_kept = |entry: &&Entry| match entry {
-            Entry::Taken(live) => live.phase() == Phase::Ended,
+            Entry::Accepted(live) => live.phase() == Phase::Ended,
             Entry::Uploading(_) => false,
         };
         Counts {
             running: (serial.0 + concurrent.0) as u32,
             queued: (serial.1 + concurrent.1) as u32,
-            kept: self.known.lock().calls.values().filter(is_kept).count() as u32,
+            kept: self.table.lock().calls.values().filter(is_kept).count() as u32,
         }
     }
 
@@ -427,7 +428,7 @@ pub(crate) fn defect(what: &str) -> Problem {
 }
 
 pub(crate) fn cannot_write(error: &std::io::Error) -> Problem {
-    tracing::error!(%error, "the shelf of calls does not work");
+    tracing::error!(%error, "the folder of kept calls cannot be read or written");
     Problem::new(
         Kind::Internal,
         format!("the runner's disk does not work: {error}"),

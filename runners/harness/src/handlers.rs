@@ -142,8 +142,8 @@ async fn upload(
 ) -> Result<StatusCode, Refusal> {
     let (id, index) = (call_id(&id)?, file_index(&index)?);
     calls.expect_uploads(&id)?;
-    calls.shelf.make_room(&id).await.map_err(|error| cannot_write(&error))?;
-    files::receive(&calls.shelf.uploads(&id).join(index.to_string()), body).await?;
+    calls.call_store.make_room(&id).await.map_err(|error| cannot_write(&error))?;
+    files::receive(&calls.call_store.uploads(&id).join(index.to_string()), body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -161,7 +161,7 @@ async fn file(
         )
         .into());
     }
-    Ok(files::send(&calls.shelf.outputs(&id).join(index.to_string())).await?)
+    Ok(files::send(&calls.call_store.outputs(&id).join(index.to_string())).await?)
 }
 
 async fn cancel(State(calls): Shared, Path(id): Path<String>) -> Result<StatusCode, Refusal> {

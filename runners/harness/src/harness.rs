@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 use tokio::time::{Instant, interval, timeout_at};
 
 use crate::bearer::Bearer;
-use crate::callback::{Caller, Patience};
+use crate::call_store::CallStore;
+use crate::callback::{CallbackSender, RetryPolicy};
 use crate::calls::{Calls, Counts};
 use crate::handlers;
 use crate::serve::serve;
-use crate::shelf::Shelf;
 use crate::supervisor::Supervisor;
 use crate::work::Work;
 
@@ -50,7 +50,7 @@ pub enum HarnessError {
     #[error(
         "the folder of kept results {path} cannot be used; it must be a folder of the runner's"
     )]
-    Shelf { path: PathBuf, source: io::Error },
+    CallStore { path: PathBuf, source: io::Error },
 }
 
 /// A runner in its tasks.
@@ -66,13 +66,13 @@ impl Harness {
         listener: TcpListener,
         (bearer, kept): (Bearer, PathBuf),
         supervisor: Supervisor,
-        (limits, patience): (Limits, Patience),
+        (limits, retry): (Limits, RetryPolicy),
         tasks: &Tasks,
     ) -> Result<Self, HarnessError> {
-        let shelf = Shelf::open(kept.clone())
-            .map_err(|source| HarnessError::Shelf { path: kept, source })?;
-        let caller = Caller::new(bearer.clone(), patience);
-        let calls = Calls::new(work, shelf, supervisor, caller, limits, tasks.clone());
+        let call_store = CallStore::open(kept.clone())
+            .map_err(|source| HarnessError::CallStore { path: kept, source })?;
+        let callbacks = CallbackSender::new(bearer.clone(), retry);
+        let calls = Calls::new(work, call_store, supervisor, callbacks, limits, tasks.clone());
         let router = handlers::router(Arc::clone(&calls));
         tasks.spawn(
             "runner.serve",
@@ -103,7 +103,7 @@ impl Harness {
         }
         let deadline = deadline.min(Instant::now() + FETCHED);
         if !self.until_none(|counts| counts.kept, deadline).await {
-            tracing::warn!("results that nobody fetched are lost with the runner");
+            tracing::warn!("results that were not acknowledged are lost with the runner");
         }
     }
 

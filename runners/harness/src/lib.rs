@@ -2,9 +2,9 @@
 //! streams what happens, cancels, keeps results until they are acknowledged, and calls back.
 //!
 //! ```text
-//! serve ─► guard (bearer) ─► handlers ─► Calls ─► Work::admit ─► Lane ─► Job ─► Supervisor
+//! serve ─► guard (bearer) ─► handlers ─► Calls ─► Work::admit ─► WaitQueue ─► Job ─► Supervisor
 //!                                          │                                        │
-//!                                          └──── Shelf (results on disk) ◄──────────┘
+//!                                          └──── CallStore (results on disk) ◄──────────┘
 //!                                                   │
 //!                                                   └─► callback, until it is accepted
 //! ```
@@ -18,6 +18,7 @@
 
 mod address;
 mod bearer;
+mod call_store;
 mod callback;
 mod calls;
 mod exchange;
@@ -25,21 +26,20 @@ mod files;
 mod handlers;
 mod harden;
 mod harness;
-mod lane;
 mod live;
 mod mount;
 mod refusal;
 mod serve;
-mod shelf;
 mod stream;
 pub mod supervisor;
+mod wait_queue;
 mod work;
 
 pub use bearer::{Bearer, Credentials};
-pub use callback::Patience;
+pub use callback::RetryPolicy;
 pub use exchange::{App, AppError};
 pub use harden::{HardenError, harden};
 pub use harness::{Harness, HarnessError, Limits};
-pub use live::Narrator;
+pub use live::ProgressSender;
 pub use mount::{Mount, Mounted};
 pub use work::{Admitted, Answer, Context, Queue, Work, WorkHealth};

@@ -12,7 +12,7 @@ const LINES: usize = 128;
 pub(crate) enum Phase {
     Queued(u32),
     Running,
-    /// Its result is on the shelf.
+    /// Its result is stored.
     Ended,
 }
 
@@ -46,11 +46,11 @@ impl Live {
 
 /// Tells viewers what happens during a call. Nobody may be listening.
 #[derive(Clone, Debug)]
-pub struct Narrator {
+pub struct ProgressSender {
     lines: broadcast::Sender<Progress>,
 }
 
-impl Narrator {
+impl ProgressSender {
     pub(crate) fn of(live: &Live) -> Self {
         Self { lines: live.lines.clone() }
     }

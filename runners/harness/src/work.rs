@@ -8,7 +8,7 @@ use famulus_protocol::{CallId, Check, Problem, Run, RunCall, ToolHealth};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::live::Narrator;
+use crate::live::ProgressSender;
 use crate::supervisor::Supervisor;
 
 /// The part of a runner that knows what is run.
@@ -64,7 +64,7 @@ pub struct Context {
     pub uploads: PathBuf,
     /// The folder in which output `N` is to be the file `N`.
     pub outputs: PathBuf,
-    pub narrator: Narrator,
+    pub progress: ProgressSender,
     pub supervisor: Supervisor,
     /// Cancelled when nobody wants the result.
     pub cancel: CancellationToken,

@@ -30,7 +30,7 @@ const BLOCK: u64 = 512;
 
 /// Knows the calls that run, and ends them when the budget is spent.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct BudgetMeter {
     budget: Budget,
     places: Vec<PathBuf>,
     running: AtomicUsize,
@@ -41,21 +41,21 @@ pub(crate) struct Meter {
 }
 
 /// A call that runs.
-pub(crate) struct Measured {
-    meter: Arc<Meter>,
+pub(crate) struct MeteredCall {
+    meter: Arc<BudgetMeter>,
 }
 
-impl Meter {
+impl BudgetMeter {
     pub(crate) fn new(sandbox: &Sandbox) -> Self {
         let places = vec![sandbox.plugin.clone(), sandbox.cache.clone()];
         let (budget, running) = (sandbox.budget, AtomicUsize::new(0));
         Self { budget, places, running, changed: Notify::new(), spent: Mutex::default() }
     }
 
-    pub(crate) fn begin(self: &Arc<Self>) -> Measured {
+    pub(crate) fn begin(self: &Arc<Self>) -> MeteredCall {
         self.running.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
-        Measured { meter: Arc::clone(self) }
+        MeteredCall { meter: Arc::clone(self) }
     }
 
     /// Cancelled when what is kept is too much.
@@ -104,7 +104,7 @@ impl Meter {
     }
 }
 
-impl Drop for Measured {
+impl Drop for MeteredCall {
     fn drop(&mut self) {
         self.meter.running.fetch_sub(1, Ordering::Relaxed);
         self.meter.changed.notify_one();
@@ -124,7 +124,7 @@ pub async fn keep(plugin: Plugin, shutdown: CancellationToken) {
             if over.is_some() {
                 plugin.meter().end_calls();
             }
-            plugin.standing().change(|state| state.over = over);
+            plugin.readiness().change(|state| state.over = over);
         }
         let pause = async {
             if plugin.meter().running.load(Ordering::Relaxed) == 0 {

@@ -13,11 +13,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::bundle::Failure;
+use crate::fetch_revision::fetch_revision;
 use crate::plugin::Plugin;
 use crate::probe;
 use crate::settings::Cluster;
 use crate::switch;
-use crate::take::take;
 use crate::termination;
 use crate::volume::Volume;
 
@@ -51,7 +51,7 @@ impl Follower {
         redactor: Redactor,
     ) -> Self {
         let volume = Volume::new(cluster.volume.clone());
-        plugin.standing().change(|state| {
+        plugin.readiness().change(|state| {
             state.in_cluster = true;
             state.accepted = cluster.accept_open_network;
             state.revision = volume.active().map(|hex| format!("sha256:{hex}"));
@@ -85,7 +85,7 @@ impl Follower {
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.mount.asked() => {}
-                () = self.plugin.standing().looked() => {}
+                () = self.plugin.readiness().looked() => {}
                 () = shutdown.cancelled() => return,
             }
         }
@@ -106,7 +106,7 @@ impl Follower {
         let (reason, why) = (&failure.reason, &failure.message);
         tracing::error!(reason, why, "the revision cannot be made ready");
         if let Err(error) = termination::write(&self.termination, Built::Failed(failure)) {
-            tracing::error!(%error, "the report of it cannot be written");
+            tracing::error!(%error, "the termination report of the runner cannot be written");
         }
     }
 
@@ -120,7 +120,7 @@ impl Follower {
             self.configure(&mounted).await;
             self.mount.serve(mounted.wanted.rendered);
             let rendered = mounted.wanted.rendered;
-            self.plugin.standing().change(|state| state.rendered = Some(rendered));
+            self.plugin.readiness().change(|state| state.rendered = Some(rendered));
         }
         if let Some(revision) = self.due(&mounted)
             && self.is_there(&revision, &mounted).await?
@@ -138,7 +138,7 @@ impl Follower {
         let done = spawn_blocking(move || switch::configure(&volume, &hex, given.as_deref())).await;
         match done {
             Ok(Ok(config)) => {
-                self.plugin.standing().change(|state| state.missing = config.missing);
+                self.plugin.readiness().change(|state| state.missing = config.missing);
             }
             Ok(Err(error)) => tracing::error!(%error, "the configuration was not put in place"),
             Err(error) => tracing::error!(%error, "the configuration was not put in place"),
@@ -148,7 +148,7 @@ impl Follower {
     /// The revision that is wanted and does not serve yet, once it may.
     fn due(&self, mounted: &Mounted) -> Option<String> {
         let revision = mounted.wanted.revision.as_ref()?;
-        let state = self.plugin.standing().now();
+        let state = self.plugin.readiness().now();
         let settled = state.revision.as_ref() == Some(revision)
             || self.refused.as_ref() == Some(revision)
             || !state.is_isolated();
@@ -163,12 +163,17 @@ impl Follower {
         match spawn_blocking(record).await {
             Ok(Ok(Some(_record))) => return Ok(true),
             Ok(Ok(None)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, revision, "its record cannot be read"),
-            Err(error) => tracing::error!(%error, revision, "its record cannot be read"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, revision, "the build record of a revision cannot be read");
+            }
+            Err(error) => {
+                tracing::error!(%error, revision, "the build record of a revision cannot be read");
+            }
         }
         // Without a volume that stays, each revision comes with a Pod of its own.
         let (Some(from), None) = (&self.bundles, self.volume.active()) else { return Ok(false) };
-        take(revision, from, mounted, (&self.plugin, &self.volume, &self.supervisor)).await?;
+        fetch_revision(revision, from, mounted, (&self.plugin, &self.volume, &self.supervisor))
+            .await?;
         Ok(true)
     }
 
@@ -178,7 +183,7 @@ impl Follower {
         match done {
             Ok(_config) => {
                 tracing::info!(revision, "the revision serves");
-                self.plugin.standing().change(|state| state.complaint = None);
+                self.plugin.readiness().change(|state| state.complaint = None);
                 switch::thin(&self.volume).await;
             }
             Err(error) => {
@@ -186,7 +191,7 @@ impl Follower {
                 tracing::error!(revision, why, "the revision does not serve");
                 self.refused = Some(revision.to_owned());
                 let complaint = format!("revision {revision} does not serve: {why}");
-                self.plugin.standing().change(|state| state.complaint = Some(complaint));
+                self.plugin.readiness().change(|state| state.complaint = Some(complaint));
             }
         }
     }
@@ -196,7 +201,7 @@ impl Follower {
 /// must not be: what the runner leaves then says so to the operator. What was found closed counts as
 /// closed while the app is away.
 pub async fn watch_network(plugin: Plugin, cluster: Cluster, shutdown: CancellationToken) {
-    let standing = plugin.standing();
+    let readiness = plugin.readiness();
     let mut first = true;
     loop {
         let look = async {
@@ -208,22 +213,22 @@ pub async fn watch_network(plugin: Plugin, cluster: Cluster, shutdown: Cancellat
             () = shutdown.cancelled() => return,
         };
         first = false;
-        let before = standing.now().network;
+        let before = readiness.now().network;
         let stays = before == Some(Network::Closed) && probed.network == Network::Unknown;
         if !stays {
             if before != Some(probed.network) {
                 let Probed { network, detail, .. } = &probed;
                 tracing::info!(?network, detail, "looked at the network");
             }
-            standing.see(probed.network, &probed.detail);
+            readiness.see(probed.network, &probed.detail);
         }
         if probed.network == Network::Open && !cluster.accept_open_network {
             if let Err(error) = termination::write(&cluster.termination, probed) {
-                tracing::error!(%error, "the report of the network cannot be written");
+                tracing::error!(%error, "the termination report of an open network cannot be written");
             }
             return;
         }
-        let closed = standing.now().network == Some(Network::Closed);
+        let closed = readiness.now().network == Some(Network::Closed);
         tokio::select! {
             () = sleep(if closed { cluster.probe.pause } else { PROBE_SOON }) => {}
             () = shutdown.cancelled() => return,

@@ -129,7 +129,7 @@ async fn run() -> Result<(), Failed> {
         listener,
         (bearer, settings.kept),
         supervisor,
-        (settings.limits, settings.patience),
+        (settings.limits, settings.retry),
         &tasks,
     )?;
 

@@ -13,14 +13,14 @@ use crate::scratch::Scratch;
 
 /// What the files of one call have come to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct OutputTotals {
     files: u32,
     bytes: u64,
 }
 
 /// Who a file was before the tool ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Before {
+pub(crate) struct FileStamp {
     name: String,
     inode: u64,
     bytes: i64,
@@ -29,13 +29,13 @@ pub(crate) struct Before {
 
 /// The files of one run, and what was left out.
 #[derive(Debug, Default)]
-pub(crate) struct Gathered {
+pub(crate) struct Outputs {
     pub(crate) files: Vec<OutputFile>,
     pub(crate) notes: Vec<String>,
 }
 
 /// Remembers a file that was put there for the tool.
-pub(crate) fn before(name: &str, file: &File) -> io::Result<Before> {
+pub(crate) fn before(name: &str, file: &File) -> io::Result<FileStamp> {
     Ok(of(name, &fstat(file)?))
 }
 
@@ -44,11 +44,11 @@ pub(crate) fn before(name: &str, file: &File) -> io::Result<Before> {
 /// runs, none is taken, and a note says so.
 pub(crate) fn gather(
     scratch: &Scratch,
-    before: &[Before],
+    before: &[FileStamp],
     to: &Path,
-    taken: &mut Taken,
-) -> io::Result<Gathered> {
-    let mut gathered = Gathered::default();
+    totals: &mut OutputTotals,
+) -> io::Result<Outputs> {
+    let mut gathered = Outputs::default();
     let mut found = Vec::new();
     let mut left_out = LeftOut::default();
     for entry in Dir::read_from(scratch.folder())? {
@@ -85,7 +85,7 @@ pub(crate) fn gather(
 
     let bytes: u64 = found.iter().map(|(_, _, bytes)| bytes).sum();
     let files = found.len() as u32;
-    if taken.bytes + bytes > FILES_BYTES || taken.files + files > FILES {
+    if totals.bytes + bytes > FILES_BYTES || totals.files + files > FILES {
         gathered.notes.push(format!(
             "the tool left {files} files of {bytes} bytes, and none was taken: a call may leave \
              {FILES} files of {FILES_BYTES} bytes in all"
@@ -93,17 +93,17 @@ pub(crate) fn gather(
         return Ok(gathered);
     }
     for (name, file, bytes) in found {
-        let index = taken.files;
+        let index = totals.files;
         copy(file, bytes, &to.join(index.to_string()))?;
-        taken.files += 1;
-        taken.bytes += bytes;
+        totals.files += 1;
+        totals.bytes += bytes;
         gathered.files.push(OutputFile { index, name, bytes });
     }
     Ok(gathered)
 }
 
-fn of(name: &str, stat: &Stat) -> Before {
-    Before {
+fn of(name: &str, stat: &Stat) -> FileStamp {
+    FileStamp {
         name: name.to_owned(),
         inode: stat.st_ino,
         bytes: stat.st_size,
@@ -164,8 +164,8 @@ mod tests {
             self.scratch.path().join(name)
         }
 
-        fn gather(&self, before: &[Before], taken: &mut Taken) -> Gathered {
-            gather(&self.scratch, before, &self.base.path().join("to"), taken).unwrap()
+        fn gather(&self, before: &[FileStamp], totals: &mut OutputTotals) -> Outputs {
+            gather(&self.scratch, before, &self.base.path().join("to"), totals).unwrap()
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
         fs::create_dir(bench.path("folder")).unwrap();
         fs::write(bench.path("folder/inside"), "x").unwrap();
         fs::write(bench.path("new\nline"), "x").unwrap();
-        let gathered = bench.gather(&[], &mut Taken::default());
+        let gathered = bench.gather(&[], &mut OutputTotals::default());
         let names: Vec<&str> = gathered.files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["a.txt", "b.txt"]);
         assert_eq!(gathered.notes.len(), 2, "{:?}", gathered.notes);
@@ -196,7 +196,7 @@ mod tests {
         };
         let given = [given("left"), given("changed")];
         fs::write(bench.path("changed"), "changed").unwrap();
-        let gathered = bench.gather(&given, &mut Taken::default());
+        let gathered = bench.gather(&given, &mut OutputTotals::default());
         let names: Vec<&str> = gathered.files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["changed"]);
     }
@@ -206,12 +206,12 @@ mod tests {
         let bench = Bench::new();
         File::create(bench.path("large")).unwrap().set_len(FILES_BYTES + 1).unwrap();
         fs::write(bench.path("small"), "s").unwrap();
-        let mut taken = Taken::default();
-        let gathered = bench.gather(&[], &mut taken);
+        let mut totals = OutputTotals::default();
+        let gathered = bench.gather(&[], &mut totals);
         assert!(gathered.files.is_empty());
         assert!(gathered.notes[0].contains("none was taken"), "{:?}", gathered.notes);
         fs::remove_file(bench.path("large")).unwrap();
-        assert_eq!(bench.gather(&[], &mut taken).files.len(), 1);
-        assert_eq!(bench.gather(&[], &mut taken).files[0].index, 1, "indexes go on over the runs");
+        assert_eq!(bench.gather(&[], &mut totals).files.len(), 1);
+        assert_eq!(bench.gather(&[], &mut totals).files[0].index, 1, "indexes go on over the runs");
     }
 }

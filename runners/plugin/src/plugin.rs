@@ -11,13 +11,13 @@ use futures::future::BoxFuture;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
-use crate::budget::Meter;
-use crate::manifest::{self, Complaint, ToolManifest};
+use crate::budget::BudgetMeter;
+use crate::manifest::{self, ManifestError, ToolManifest};
 use crate::parameters::{self, Input};
+use crate::readiness::Readiness;
 use crate::run::Call;
 use crate::self_test;
 use crate::settings::Sandbox;
-use crate::standing::Standing;
 use crate::tree::{Tree, executable};
 
 /// A plugin on disk. Clones are the same one.
@@ -31,8 +31,8 @@ struct Shared {
     memory: Option<MemoryWatch>,
     /// What no tool may reach.
     hidden: Vec<PathBuf>,
-    standing: Standing,
-    meter: Arc<Meter>,
+    readiness: Readiness,
+    meter: Arc<BudgetMeter>,
     /// Held for reading by each call that runs, for writing by who exchanges the tree.
     gate: Arc<RwLock<()>>,
 }
@@ -48,14 +48,14 @@ impl Plugin {
     /// `hidden` are files that a self-test proves to be out of a tool's reach.
     pub fn new(sandbox: Sandbox, hidden: Vec<PathBuf>) -> Self {
         let memory = MemoryWatch::find(&sandbox.cgroups);
-        let meter = Arc::new(Meter::new(&sandbox));
-        let (sandbox, standing, gate) = (Arc::new(sandbox), Standing::default(), Arc::default());
-        Self { shared: Arc::new(Shared { sandbox, memory, hidden, standing, meter, gate }) }
+        let meter = Arc::new(BudgetMeter::new(&sandbox));
+        let (sandbox, readiness, gate) = (Arc::new(sandbox), Readiness::default(), Arc::default());
+        Self { shared: Arc::new(Shared { sandbox, memory, hidden, readiness, meter, gate }) }
     }
 
     /// Whether its code may run at all.
     pub fn is_isolated(&self) -> bool {
-        self.shared.standing.now().is_isolated()
+        self.shared.readiness.now().is_isolated()
     }
 
     /// Where the plugin's tree is found.
@@ -67,11 +67,11 @@ impl Plugin {
         &self.shared.sandbox
     }
 
-    pub(crate) fn standing(&self) -> &Standing {
-        &self.shared.standing
+    pub(crate) fn readiness(&self) -> &Readiness {
+        &self.shared.readiness
     }
 
-    pub(crate) fn meter(&self) -> &Meter {
+    pub(crate) fn meter(&self) -> &BudgetMeter {
         &self.shared.meter
     }
 
@@ -102,7 +102,7 @@ impl Plugin {
         let entrypoint = format!("{name}/{}", tool.entrypoint);
         let wrong = tree.inside(&entrypoint).map_err(|error| error.to_string());
         wrong.and_then(|path| executable(&path)).map_err(|what| {
-            refusal(Complaint {
+            refusal(ManifestError {
                 file: format!("{name}/manifest.json"),
                 what: format!("key `entrypoint` names {entrypoint}, which cannot be run: {what}"),
                 remedy: "correct the file or the key".to_owned(),
@@ -157,7 +157,7 @@ impl Plugin {
 #[async_trait]
 impl Work for Plugin {
     fn admit(&self, request: &RunCall, uploads: &[u64]) -> Result<Admitted, Problem> {
-        self.shared.standing.now().admit()?;
+        self.shared.readiness.now().admit()?;
         let prepared = self.prepare(request, uploads)?;
         let tool = &prepared.call.tool;
         let queue = if tool.is_concurrent { Queue::Concurrent } else { Queue::Serial };
@@ -171,12 +171,12 @@ impl Work for Plugin {
     }
 
     fn health(&self) -> WorkHealth {
-        let standing = self.shared.standing.now();
+        let readiness = self.shared.readiness.now();
         let mut health = WorkHealth {
-            network: standing.network,
-            revision: standing.revision,
-            rendered: standing.rendered,
-            complaints: standing.complaint.into_iter().collect(),
+            network: readiness.network,
+            revision: readiness.revision,
+            rendered: readiness.rendered,
+            complaints: readiness.complaint.into_iter().collect(),
             ..WorkHealth::default()
         };
         let tree = match self.tree() {
@@ -191,7 +191,7 @@ impl Work for Plugin {
     }
 
     fn readiness(&self) -> Result<(), String> {
-        self.shared.standing.now().readiness()
+        self.shared.readiness.now().readiness()
     }
 
     async fn self_test(&self, supervisor: &Supervisor, scratch: PathBuf) -> Vec<Check> {
@@ -220,8 +220,8 @@ pub(crate) fn look(tree: &Tree, health: &mut WorkHealth) {
     }
 }
 
-fn refusal(complaint: Complaint) -> Problem {
-    let Complaint { file, what, remedy } = complaint;
+fn refusal(complaint: ManifestError) -> Problem {
+    let ManifestError { file, what, remedy } = complaint;
     Problem::new(Kind::Manifest, format!("{file}: {what}"), remedy)
 }
 

@@ -11,11 +11,11 @@ use famulus_runner_harness::supervisor::{Confinement, End, Job, MemoryWatch, Ord
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::budget::Meter;
+use crate::budget::BudgetMeter;
 use crate::environment;
 use crate::manifest::ToolManifest;
 use crate::outcome;
-use crate::outputs::{self, Before, Gathered, Taken};
+use crate::outputs::{self, FileStamp, OutputTotals, Outputs};
 use crate::parameters::{Input, Source};
 use crate::scratch::Scratch;
 use crate::settings::Sandbox;
@@ -25,7 +25,7 @@ use crate::tree::Tree;
 pub(crate) struct Call {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) memory: Option<MemoryWatch>,
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) meter: Arc<BudgetMeter>,
     pub(crate) tree: Tree,
     /// The plugin's name.
     pub(crate) plugin: String,
@@ -33,11 +33,11 @@ pub(crate) struct Call {
 }
 
 /// The folders of one run.
-struct Laid {
+struct RunFolders {
     scratch: Scratch,
     /// A folder beside it for what is temporary. A concurrent call has one folder for both.
     temporary: Option<Scratch>,
-    before: Vec<Before>,
+    before: Vec<FileStamp>,
     /// The parameters, with paths in place of files.
     input: String,
 }
@@ -47,7 +47,7 @@ impl Call {
     pub(crate) async fn run(self, inputs: Vec<Input>, context: Context) -> Vec<Run> {
         let call = Arc::new(self);
         let all = inputs.len() as u32;
-        let mut taken = Taken::default();
+        let mut totals = OutputTotals::default();
         let mut runs = Vec::new();
         for (number, input) in inputs.into_iter().enumerate() {
             if context.cancel.is_cancelled() {
@@ -58,8 +58,8 @@ impl Call {
                 continue;
             }
             let number = number as u32;
-            context.narrator.started(number, all);
-            runs.push(Arc::clone(&call).run_one(number, input, &mut taken, &context).await);
+            context.progress.started(number, all);
+            runs.push(Arc::clone(&call).run_one(number, input, &mut totals, &context).await);
         }
         runs
     }
@@ -68,14 +68,14 @@ impl Call {
         self: Arc<Self>,
         number: u32,
         input: Input,
-        taken: &mut Taken,
+        totals: &mut OutputTotals,
         context: &Context,
     ) -> Run {
         let (call, uploads, id) =
             (Arc::clone(&self), context.uploads.clone(), context.call.to_string());
-        let laid = spawn_blocking(move || call.lay(&id, number, &input, &uploads)).await;
-        let laid = match flat(laid) {
-            Ok(laid) => laid,
+        let folders = spawn_blocking(move || call.lay(&id, number, &input, &uploads)).await;
+        let folders = match flat(folders) {
+            Ok(folders) => folders,
             Err(error) => {
                 return failed(
                     Reason::Files,
@@ -83,8 +83,8 @@ impl Call {
                 );
             }
         };
-        let job = self.job(&laid);
-        let said = |text| context.narrator.said(number, text);
+        let job = self.job(&folders);
+        let said = |text| context.progress.said(number, text);
         let (spent, cancel) = (self.meter.spent(), context.cancel.child_token());
         let ran = context.supervisor.run(&job, said, &cancel);
         tokio::pin!(ran);
@@ -107,33 +107,39 @@ impl Call {
                     .to_owned(),
             );
         }
-        let (mut before, to) = (*taken, context.outputs.clone());
+        let (mut before, to) = (*totals, context.outputs.clone());
         let gathered = spawn_blocking(move || {
-            let gathered = outputs::gather(&laid.scratch, &laid.before, &to, &mut before)?;
+            let gathered = outputs::gather(&folders.scratch, &folders.before, &to, &mut before)?;
             // Removed off the threads that serve.
-            drop(laid);
+            drop(folders);
             Ok((gathered, before))
         });
         match flat(gathered.await) {
             Ok((gathered, now)) => {
-                *taken = now;
+                *totals = now;
                 self.assemble(&report, job.deadline_millis, gathered)
             }
             Err(error) => {
                 let notes = vec![format!("files that the tool left could not be taken: {error}")];
-                self.assemble(&report, job.deadline_millis, Gathered { files: Vec::new(), notes })
+                self.assemble(&report, job.deadline_millis, Outputs { files: Vec::new(), notes })
             }
         }
     }
 
-    fn assemble(&self, report: &Report, deadline_millis: u64, gathered: Gathered) -> Run {
+    fn assemble(&self, report: &Report, deadline_millis: u64, gathered: Outputs) -> Run {
         let (outcome, mut notes) = outcome::of(report, deadline_millis, self.sandbox.processes);
         notes.extend(gathered.notes);
         Run { outcome, files: gathered.files, notes, millis: report.millis }
     }
 
     /// Makes the folders of a run and puts its files there.
-    fn lay(&self, call: &str, number: u32, input: &Input, uploads: &Path) -> io::Result<Laid> {
+    fn lay(
+        &self,
+        call: &str,
+        number: u32,
+        input: &Input,
+        uploads: &Path,
+    ) -> io::Result<RunFolders> {
         let Sandbox { scratch, temporary, .. } = &*self.sandbox;
         // No plugin's name begins with a point.
         let own = temporary.join(format!(".call-{call}-{number}"));
@@ -157,14 +163,14 @@ impl Call {
             values.insert(file.parameter.clone(), Value::String(path));
         }
         let input = serde_json::to_string(&values)?;
-        Ok(Laid { scratch, temporary, before, input })
+        Ok(RunFolders { scratch, temporary, before, input })
     }
 
-    fn job(&self, laid: &Laid) -> Job {
+    fn job(&self, folders: &RunFolders) -> Job {
         let sandbox = &self.sandbox;
         let folder = self.tree.root().join(&self.tool.name);
-        let scratch = laid.scratch.path().to_owned();
-        let temporary = laid
+        let scratch = folders.scratch.path().to_owned();
+        let temporary = folders
             .temporary
             .as_ref()
             .map_or_else(|| scratch.clone(), |other| other.path().to_owned());
@@ -180,7 +186,7 @@ impl Call {
                 limits: sandbox.resources,
             },
             environment,
-            input: laid.input.clone(),
+            input: folders.input.clone(),
             deadline_millis: deadline.as_millis() as u64,
             grace_millis: deadlines.grace.as_millis() as u64,
             output: sandbox.output,

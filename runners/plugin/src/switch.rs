@@ -68,7 +68,7 @@ pub(crate) async fn switch(
     self_test(plugin, volume.tree(&hex), supervisor).await?;
     let own = volume.clone();
     spawn_blocking(move || own.activate(&hex)).await?.map_err(SwitchError::Volume)?;
-    plugin.standing().change(|state| {
+    plugin.readiness().change(|state| {
         state.revision = Some(revision.to_owned());
         state.missing.clone_from(&config.missing);
     });

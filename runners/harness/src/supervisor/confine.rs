@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::getppid;
 
 use super::Confinement;
-use super::filter::{Lacks, filter};
+use super::filter::{LandlockGaps, filter};
 use super::walls;
 
 /// The newest rules that are asked for. An older kernel enforces what it knows of them; the filter
@@ -26,7 +26,7 @@ const DEVICES: [&str; 6] =
 
 /// What could not be had of that without which no tool runs.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Loose {
+pub(super) enum ConfineError {
     #[error("the kernel has no Landlock, and a root of its own could not be made: {0}")]
     Files(io::Error),
     #[error("new privileges could not be forbidden: {0}")]
@@ -37,33 +37,33 @@ pub(super) enum Loose {
 
 /// Confines this process and all that come of it, and says how. Set-user-ID programs lose their
 /// meaning.
-pub(super) fn confine(confinement: &Confinement) -> Result<Isolation, Loose> {
+pub(super) fn confine(confinement: &Confinement) -> Result<Isolation, ConfineError> {
     let (landlock, lacks) = match restrict(confinement) {
         Ok(status) if status.ruleset == RulesetStatus::FullyEnforced => {
-            (Landlock::Full, Lacks::default())
+            (Landlock::Full, LandlockGaps::default())
         }
         Ok(status) if status.ruleset == RulesetStatus::PartiallyEnforced => {
             (Landlock::Partial, lacking(status.landlock))
         }
         Ok(_) | Err(_) => {
-            walls::build(confinement).map_err(Loose::Files)?;
+            walls::build(confinement).map_err(ConfineError::Files)?;
             // Files that are not the tool's are not there to be truncated.
-            (Landlock::Replaced, Lacks { signals: true, truncation: false })
+            (Landlock::Replaced, LandlockGaps { signals: true, truncation: false })
         }
     };
-    rustix::thread::set_no_new_privs(true).map_err(Loose::Privileges)?;
-    filter(lacks, getppid()).map_err(Loose::Calls)?;
+    rustix::thread::set_no_new_privs(true).map_err(ConfineError::Privileges)?;
+    filter(lacks, getppid()).map_err(ConfineError::Calls)?;
     Ok(Isolation { landlock, no_new_privileges: true, filtered: true })
 }
 
 /// What a kernel's Landlock does not keep to itself: signals before Linux 6.12, files that are
 /// truncated without being written before 6.2.
-fn lacking(landlock: LandlockStatus) -> Lacks {
+fn lacking(landlock: LandlockStatus) -> LandlockGaps {
     let known = match landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi,
         LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => ABI::Unsupported,
     };
-    Lacks { signals: known < ABI::V6, truncation: known < ABI::V3 }
+    LandlockGaps { signals: known < ABI::V6, truncation: known < ABI::V3 }
 }
 
 fn restrict(confinement: &Confinement) -> Result<RestrictionStatus, RulesetError> {
@@ -90,7 +90,7 @@ mod tests {
     fn an_older_landlock_leaves_signals_and_truncation_to_the_filter() {
         let check = |effective_abi, signals, truncation| {
             let status = LandlockStatus::Available { effective_abi, kernel_abi: None };
-            assert_eq!(lacking(status), Lacks { signals, truncation }, "{effective_abi:?}");
+            assert_eq!(lacking(status), LandlockGaps { signals, truncation }, "{effective_abi:?}");
         };
         check(ABI::V1, true, true);
         check(ABI::V2, true, true);
@@ -108,6 +108,6 @@ mod tests {
             confine(&Confinement::default())
         });
         let loose = tried.join().unwrap().unwrap_err();
-        assert!(matches!(loose, Loose::Files(_)), "{loose}");
+        assert!(matches!(loose, ConfineError::Files(_)), "{loose}");
     }
 }

@@ -50,7 +50,7 @@ impl Test {
 
 /// What the kernel's Landlock, if any, does not hold, so that the filter must.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lacks {
+pub(super) struct LandlockGaps {
     /// Signals to processes outside, and ports of others.
     pub(super) signals: bool,
     /// Files that are truncated without being opened for writing.
@@ -63,11 +63,11 @@ pub(super) struct Lacks {
 /// # Errors
 ///
 /// When the kernel refuses it, or when signals are to be held and there is no supervisor any more.
-pub(super) fn filter(lacks: Lacks, supervisor: Option<Pid>) -> io::Result<()> {
+pub(super) fn filter(lacks: LandlockGaps, supervisor: Option<Pid>) -> io::Result<()> {
     apply(&mut program(&refused(lacks, supervisor)?))
 }
 
-fn refused(lacks: Lacks, supervisor: Option<Pid>) -> io::Result<Vec<Refused>> {
+fn refused(lacks: LandlockGaps, supervisor: Option<Pid>) -> io::Result<Vec<Refused>> {
     let mut refused = everywhere();
     if lacks.signals {
         let supervisor = supervisor.ok_or_else(|| io::Error::other("the supervisor has ended"))?;
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_reaches_others_is_refused_and_the_rest_goes_on() {
-        let lacks = Lacks { signals: true, truncation: false };
+        let lacks = LandlockGaps { signals: true, truncation: false };
         let program = program(&refused(lacks, Pid::from_raw(20)).unwrap());
         let check = |call, arguments, expected| {
             assert_eq!(answer(&program, call, arguments), expected, "{call} {arguments:?}");
@@ -292,7 +292,7 @@ mod tests {
         std::fs::write(&path, "whole").unwrap();
         let held = std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
-            let lacks = Lacks { signals: true, truncation: true };
+            let lacks = LandlockGaps { signals: true, truncation: true };
             filter(lacks, Some(rustix::process::getpid())).unwrap();
             let refused = |found: rustix::io::Result<_>| assert_eq!(found.err(), Some(Errno::PERM));
             refused(test_kill_process(rustix::process::getpid()));

@@ -29,7 +29,7 @@ pub(super) const NOT_STARTED: u8 = 126;
 /// fails.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum LaunchReport {
     Ready(Isolation),
     /// What failed, and what to do.
     Failed(String),
@@ -41,7 +41,7 @@ pub(super) fn launch(order: &OsStr) -> ExitCode {
         Some(order) => become_tool(&order),
         None => "the order cannot be read; this is a defect of the runner".to_owned(),
     };
-    say(&Said::Failed(failure));
+    say(&LaunchReport::Failed(failure));
     ExitCode::from(NOT_STARTED)
 }
 
@@ -70,7 +70,7 @@ fn become_tool(order: &Order) -> String {
     if let Err(error) = env::set_current_dir(&order.folder) {
         return format!("its folder {} cannot be entered: {error}", order.folder.display());
     }
-    say(&Said::Ready(isolation));
+    say(&LaunchReport::Ready(isolation));
     let error = Command::new(&order.program).args(&order.arguments).exec();
     refusal(order, &error)
 }
@@ -107,9 +107,9 @@ fn refusal(order: &Order, error: &io::Error) -> String {
     }
 }
 
-fn say(said: &Said) {
+fn say(report: &LaunchReport) {
     // Without a reader nobody waits for this process either.
-    if let Ok(mut line) = serde_json::to_vec(said) {
+    if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let mut output = io::stdout().lock();
         let _gone = output.write_all(&line).and_then(|()| output.flush());

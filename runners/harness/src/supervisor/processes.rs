@@ -35,20 +35,20 @@ pub(super) struct Process {
 
 /// What one look at `/proc` showed.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct ProcessScan {
     pub(super) found: Vec<Process>,
     /// Why there may be others.
     missed: Option<io::Error>,
 }
 
 /// All living and ended descendants of `root`, without itself.
-pub(super) fn descendants(root: Pid) -> Look {
+pub(super) fn descendants(root: Pid) -> ProcessScan {
     descendants_but(root, &|_| false)
 }
 
 /// The same without those that are left out, and without their descendants.
-fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Look {
-    let mut look = Look::default();
+fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> ProcessScan {
+    let mut look = ProcessScan::default();
     if let Err(error) = look.take_in_all() {
         look.missed = Some(error);
     }
@@ -56,7 +56,7 @@ fn descendants_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Look {
     look
 }
 
-impl Look {
+impl ProcessScan {
     fn take_in_all(&mut self) -> io::Result<()> {
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
@@ -130,13 +130,13 @@ pub(super) fn signal(processes: &[Process], signal: Signal) {
 
 /// Kills the living descendants and whoever they make meanwhile: who was stopped makes nobody, so
 /// they are stopped until none is found that was not. Returns the last look, before the end.
-pub(super) fn kill_all(root: Pid) -> Look {
+pub(super) fn kill_all(root: Pid) -> ProcessScan {
     kill_but(root, &|_| false)
 }
 
-fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> Look {
+fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> ProcessScan {
     let mut stopped = BTreeSet::new();
-    let mut look = Look::default();
+    let mut look = ProcessScan::default();
     for _look in 0..STOPS {
         look = descendants_but(root, left_out);
         let is_new = |one: &&Process| !one.ended && stopped.insert(one.pid);
@@ -169,7 +169,7 @@ pub(super) fn reap(processes: &[Process], own: Pid, left_out: Pid) {
 ///
 /// A process without children has no descendants, because whoever loses their parent becomes its
 /// child: the kernel's answer *no children* is the proof of the end, free of races.
-pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
+pub(super) fn end_all(own: Pid) -> Result<u32, Survivors> {
     let mut killed = BTreeSet::new();
     let begun = Instant::now();
     loop {
@@ -183,7 +183,7 @@ pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
         }
         let look = kill_all(own);
         if begun.elapsed() > KILL_PATIENCE {
-            return Err(Surviving::of(look));
+            return Err(Survivors::of(look));
         }
         killed.extend(look.found.iter().filter(|one| !one.ended).map(|one| one.pid));
         thread::sleep(LOOK_AGAIN);
@@ -192,7 +192,7 @@ pub(super) fn end_all(own: Pid) -> Result<u32, Surviving> {
 
 /// Ends the descendants of this process, their subreaper, but those that are left out, and theirs.
 /// They have ended when a look that missed nobody finds none.
-pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Surviving> {
+pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Survivors> {
     let begun = Instant::now();
     loop {
         let look = kill_but(own, left_out);
@@ -200,7 +200,7 @@ pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Su
             return Ok(());
         }
         if begun.elapsed() > KILL_PATIENCE {
-            return Err(Surviving::of(look));
+            return Err(Survivors::of(look));
         }
         for process in look.found.iter().filter(|one| one.ended) {
             // Who is no child of ours becomes one.
@@ -212,14 +212,14 @@ pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Su
 
 /// Processes that the kernel did not end.
 #[derive(Debug)]
-pub(super) struct Surviving {
+pub(super) struct Survivors {
     pub(super) count: u32,
     /// Why there may be more.
     pub(super) missed: Option<io::Error>,
 }
 
-impl Surviving {
-    fn of(look: Look) -> Self {
+impl Survivors {
+    fn of(look: ProcessScan) -> Self {
         let count = look.found.iter().filter(|one| !one.ended).count();
         Self { count: count as u32, missed: look.missed }
     }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::sync::CancellationToken;
 
-use super::processes::{Surviving, end_but};
+use super::processes::{Survivors, end_but};
 use super::{Frame, Job, Report, SUPERVISE};
 
 /// Beyond deadline and grace: time for a supervisor to end what the kernel holds, and to report.
@@ -154,7 +154,7 @@ impl Supervised {
         if !reported {
             let shared = Arc::clone(&self.shared);
             if let Err(error) = spawn_blocking(move || shared.end_orphans()).await {
-                tracing::error!(%error, "what a supervisor left behind was not ended");
+                tracing::error!(%error, "processes that a supervisor left behind were not ended");
             }
         }
     }
@@ -174,8 +174,8 @@ impl Shared {
     fn end_orphans(&self) {
         let known = self.known.lock();
         let is_ours = |pid: i32| u32::try_from(pid).is_ok_and(|pid| known.contains(&pid));
-        if let Err(Surviving { count, missed }) = end_but(getpid(), &is_ours) {
-            tracing::error!(count, ?missed, "what a supervisor left behind does not end");
+        if let Err(Survivors { count, missed }) = end_but(getpid(), &is_ours) {
+            tracing::error!(count, ?missed, "processes that a supervisor left behind do not end");
         }
     }
 }

@@ -20,7 +20,7 @@ use rustix::process::{
 
 use super::capture::{Head, Tail, lossy};
 use super::descriptors::close_on_exec;
-use super::launch::{NOT_STARTED, Said};
+use super::launch::{LaunchReport, NOT_STARTED};
 use super::processes::{descendants, end_all, kill_all, reap, signal};
 use super::{Captured, End, Frame, Job, LAUNCH, MemoryWatch, OutputLimits, Report};
 
@@ -43,7 +43,7 @@ const LONGEST_LINE: u64 = 16 * 1024;
 /// What one of the threads saw.
 enum Event {
     Ready(Isolation),
-    Said(String),
+    StderrPiece(String),
     Exited(io::Result<ExitStatus>),
     /// Nobody wants the call any more.
     Unwanted,
@@ -222,7 +222,7 @@ impl<'a> Watch<'a> {
                 self.ready = true;
                 write(&Frame::Started(isolation));
             }
-            Event::Said(text) => write(&Frame::Said(text)),
+            Event::StderrPiece(text) => write(&Frame::Said(text)),
             Event::Exited(status) => {
                 self.status = Some(status);
             }
@@ -292,7 +292,7 @@ impl<'a> Watch<'a> {
             return End::NotStarted("its process cannot be waited for".to_owned());
         };
         if status.code() == Some(NOT_STARTED.into())
-            && let Ok(Said::Failed(why)) = serde_json::from_str(stdout.text.trim_end())
+            && let Ok(LaunchReport::Failed(why)) = serde_json::from_str(stdout.text.trim_end())
         {
             return End::NotStarted(why);
         }
@@ -319,11 +319,11 @@ fn read_stdout(stdout: ChildStdout, limit: usize, to: &SyncSender<Event>) {
     let read = (&mut stdout).take(LONGEST_LINE).read_until(b'\n', &mut line);
     let mut head = Head::new(limit);
     match read.ok().and_then(|_| serde_json::from_slice(&line).ok()) {
-        Some(Said::Ready(isolation)) => {
+        Some(LaunchReport::Ready(isolation)) => {
             let _gone = to.send(Event::Ready(isolation));
         }
         // It failed before it was ready: the line is the reason.
-        Some(Said::Failed(_)) | None => head.add(&line),
+        Some(LaunchReport::Failed(_)) | None => head.add(&line),
     }
     read_pieces(stdout, |piece| head.add(piece));
     let _gone = to.send(Event::Stdout(head.finish()));
@@ -334,7 +334,7 @@ fn read_stderr(stderr: ChildStderr, limit: usize, to: &SyncSender<Event>) {
     read_pieces(stderr, |piece| {
         tail.add(piece);
         // A full channel leaves the piece out: the report has it.
-        let _full = to.try_send(Event::Said(lossy(piece.to_vec())));
+        let _full = to.try_send(Event::StderrPiece(lossy(piece.to_vec())));
     });
     let _gone = to.send(Event::Stderr(tail.finish()));
 }

@@ -48,14 +48,14 @@ async fn make(settings: &BuildSettings) -> Result<(String, Record), Failure> {
         Err(error) => return Err(Failure::disk("the mounted config.json")(error)),
     };
     let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
-    let site = Site {
+    let context = BuildContext {
         volume: &Volume::new(settings.volume.clone()),
         plugins: &settings.plugins,
         given: given.as_deref(),
         sandbox: &settings.sandbox,
         supervisor: &supervisor,
     };
-    let record = site.build(&bundle).await?;
+    let record = context.build(&bundle).await?;
     Ok((bundle.revision, record))
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Bundle {
 }
 
 /// Where a tree is made. The network around it was found closed.
-pub(crate) struct Site<'a> {
+pub(crate) struct BuildContext<'a> {
     pub(crate) volume: &'a Volume,
     /// The folder in which `NAME` leads to the tree while it is made.
     pub(crate) plugins: &'a Path,
@@ -110,7 +110,7 @@ pub(crate) struct Site<'a> {
     pub(crate) supervisor: &'a Supervisor,
 }
 
-impl Site<'_> {
+impl BuildContext<'_> {
     /// Makes the tree of a bundle, or finds that it was made already.
     pub(crate) async fn build(&self, bundle: &Bundle) -> Result<Record, Failure> {
         let hex =

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Complaint;
+use super::ManifestError;
 
 /// An object within a file, and the way to it.
 pub(super) struct Fields<'a> {
@@ -13,10 +13,10 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn root(file: &'a str, value: &'a Value) -> Result<Self, Complaint> {
+    pub(super) fn root(file: &'a str, value: &'a Value) -> Result<Self, ManifestError> {
         match value.as_object() {
             Some(object) => Ok(Self { file, path: String::new(), object }),
-            None => Err(Complaint {
+            None => Err(ManifestError {
                 file: file.to_owned(),
                 what: format!("it holds {}, not an object", kind(value)),
                 remedy: "write `{ … }` with the keys of the plugin guide".to_owned(),
@@ -24,7 +24,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn text(&self, key: &str, example: &str) -> Result<String, Complaint> {
+    pub(super) fn text(&self, key: &str, example: &str) -> Result<String, ManifestError> {
         match self.object.get(key) {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(other) => Err(self.wrong(key, other, "a string", example)),
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn optional_text(&self, key: &str) -> Result<Option<String>, Complaint> {
+    pub(super) fn optional_text(&self, key: &str) -> Result<Option<String>, ManifestError> {
         match self.object.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Absent is false.
-    pub(super) fn switch(&self, key: &str) -> Result<bool, Complaint> {
+    pub(super) fn switch(&self, key: &str) -> Result<bool, ManifestError> {
         match self.object.get(key) {
             None => Ok(false),
             Some(Value::Bool(value)) => Ok(*value),
@@ -50,7 +50,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Each key of an object that must be there, with the fields of its value.
-    pub(super) fn each(&self, key: &str) -> Result<Vec<(&'a str, Fields<'a>)>, Complaint> {
+    pub(super) fn each(&self, key: &str) -> Result<Vec<(&'a str, Fields<'a>)>, ManifestError> {
         match self.object.get(key) {
             Some(Value::Object(object)) => object
                 .iter()
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of an object that may be absent.
-    pub(super) fn optional(&self, key: &str) -> Result<Option<Fields<'a>>, Complaint> {
+    pub(super) fn optional(&self, key: &str) -> Result<Option<Fields<'a>>, ManifestError> {
         match self.object.get(key) {
             None => Ok(None),
             Some(Value::Object(object)) => {
@@ -81,24 +81,24 @@ impl<'a> Fields<'a> {
         self.object.get(key)
     }
 
-    pub(super) fn complain(&self, key: &str, what: &str, remedy: &str) -> Complaint {
-        Complaint {
+    pub(super) fn complain(&self, key: &str, what: &str, remedy: &str) -> ManifestError {
+        ManifestError {
             file: self.file.to_owned(),
             what: format!("key `{}` {what}", self.join(key)),
             remedy: remedy.to_owned(),
         }
     }
 
-    fn wrong(&self, key: &str, value: &Value, wanted: &str, example: &str) -> Complaint {
+    fn wrong(&self, key: &str, value: &Value, wanted: &str, example: &str) -> ManifestError {
         let what = format!("is {} and must be {wanted}", kind(value));
         self.complain(key, &what, &format!("write {example}"))
     }
 
-    fn under(&self, key: &str, name: &str, value: &'a Value) -> Result<Fields<'a>, Complaint> {
+    fn under(&self, key: &str, name: &str, value: &'a Value) -> Result<Fields<'a>, ManifestError> {
         let path = format!("{}.{name}", self.join(key));
         match value.as_object() {
             Some(object) => Ok(Fields { file: self.file, path, object }),
-            None => Err(Complaint {
+            None => Err(ManifestError {
                 file: self.file.to_owned(),
                 what: format!("key `{path}` is {} and must be an object", kind(value)),
                 remedy: "write `{ … }` with the keys of the plugin guide".to_owned(),
@@ -124,8 +124,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
 }
 
 /// The JSON of a file.
-pub(super) fn json(file: &str, text: &str) -> Result<Value, Complaint> {
-    serde_json::from_str(text).map_err(|error| Complaint {
+pub(super) fn json(file: &str, text: &str) -> Result<Value, ManifestError> {
+    serde_json::from_str(text).map_err(|error| ManifestError {
         file: file.to_owned(),
         what: format!("it is no JSON: {error}"),
         remedy: "correct it there".to_owned(),

@@ -15,14 +15,14 @@ use crate::tree::Tree;
 /// What is wrong with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {what}; {remedy}")]
-pub(crate) struct Complaint {
+pub(crate) struct ManifestError {
     /// Relative to the plugin's folder.
     pub(crate) file: String,
     pub(crate) what: String,
     pub(crate) remedy: String,
 }
 
-impl Complaint {
+impl ManifestError {
     fn unreadable(file: &str, error: &io::Error) -> Self {
         let remedy = if error.kind() == io::ErrorKind::NotFound {
             "add it, as the plugin guide describes"
@@ -38,15 +38,15 @@ impl Complaint {
 }
 
 /// Reads the plugin's manifest.
-pub(crate) fn plugin(tree: &Tree) -> Result<PluginManifest, Complaint> {
+pub(crate) fn plugin(tree: &Tree) -> Result<PluginManifest, ManifestError> {
     let file = "manifest.json";
-    let text = tree.read(file).map_err(|error| Complaint::unreadable(file, &error))?;
+    let text = tree.read(file).map_err(|error| ManifestError::unreadable(file, &error))?;
     PluginManifest::read(file, &text)
 }
 
 /// Reads the manifest of a tool, whose folder has its name.
-pub(crate) fn tool(tree: &Tree, name: &str) -> Result<ToolManifest, Complaint> {
+pub(crate) fn tool(tree: &Tree, name: &str) -> Result<ToolManifest, ManifestError> {
     let file = format!("{name}/manifest.json");
-    let text = tree.read(&file).map_err(|error| Complaint::unreadable(&file, &error))?;
+    let text = tree.read(&file).map_err(|error| ManifestError::unreadable(&file, &error))?;
     ToolManifest::read(&file, name, &text)
 }

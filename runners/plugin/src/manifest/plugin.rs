@@ -2,7 +2,7 @@
 
 use famulus_protocol::revision::ConfigKey;
 
-use super::Complaint;
+use super::ManifestError;
 use super::fields::{Fields, json};
 use crate::tree::is_relative;
 
@@ -29,7 +29,7 @@ pub(crate) struct Init {
 }
 
 impl PluginManifest {
-    pub(super) fn read(file: &str, text: &str) -> Result<Self, Complaint> {
+    pub(super) fn read(file: &str, text: &str) -> Result<Self, ManifestError> {
         let value = json(file, text)?;
         let fields = Fields::root(file, &value)?;
         let name = fields.text("name", "`\"name\": \"my-plugin\"`")?;
@@ -60,7 +60,7 @@ impl PluginManifest {
     }
 }
 
-fn init(fields: &Fields<'_>) -> Result<Init, Complaint> {
+fn init(fields: &Fields<'_>) -> Result<Init, ManifestError> {
     let entrypoint = fields.text("entrypoint", "`\"entrypoint\": \"init.py\"`")?;
     if !is_relative(&entrypoint) {
         return Err(fields.complain(
@@ -72,7 +72,7 @@ fn init(fields: &Fields<'_>) -> Result<Init, Complaint> {
     Ok(Init { entrypoint, is_async: fields.switch("async")? })
 }
 
-fn config_key(key: &str, fields: &Fields<'_>) -> Result<ConfigKey, Complaint> {
+fn config_key(key: &str, fields: &Fields<'_>) -> Result<ConfigKey, ManifestError> {
     Ok(ConfigKey {
         key: key.to_owned(),
         description: fields.text("description", "`\"description\": \"What it is for.\"`")?,

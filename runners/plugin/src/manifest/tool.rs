@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Complaint;
+use super::ManifestError;
 use super::fields::{Fields, json};
 use crate::tree::is_relative;
 
@@ -56,7 +56,7 @@ impl ParameterType {
 
 impl ToolManifest {
     /// `folder` is the name of the tool's folder, which must be the tool's own.
-    pub(super) fn read(file: &str, folder: &str, text: &str) -> Result<Self, Complaint> {
+    pub(super) fn read(file: &str, folder: &str, text: &str) -> Result<Self, ManifestError> {
         let value = json(file, text)?;
         let fields = Fields::root(file, &value)?;
         let name = fields.text("name", &format!("`\"name\": \"{folder}\"`"))?;
@@ -104,7 +104,7 @@ impl ToolManifest {
     }
 }
 
-fn parameter(name: &str, fields: &Fields<'_>) -> Result<Parameter, Complaint> {
+fn parameter(name: &str, fields: &Fields<'_>) -> Result<Parameter, ManifestError> {
     let word = fields.text("type", "`\"type\": \"string\"`")?;
     let kind = TYPES.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
     let kind = kind.ok_or_else(|| {

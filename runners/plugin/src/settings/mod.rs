@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
-use famulus_runner_harness::{Limits, Patience};
+use famulus_runner_harness::{Limits, RetryPolicy};
 
 use given::{FOLDER, Given, NUMBER, PREFIX, SWITCH};
 pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
@@ -58,7 +58,7 @@ pub struct Settings {
     pub log: String,
     pub json: bool,
     pub limits: Limits,
-    pub patience: Patience,
+    pub retry: RetryPolicy,
     pub sandbox: Sandbox,
     /// Where the operator decides what serves. Without it, it is the tree at its path.
     pub cluster: Option<Cluster>,
@@ -178,9 +178,9 @@ impl Settings {
                 kept: given.or("KEPT_RESULTS", 256, NUMBER)?,
                 ..Limits::default()
             },
-            patience: Patience {
+            retry: RetryPolicy {
                 first_pause: given.seconds("CALLBACK_PAUSE_SECONDS", 0.5)?,
-                ..Patience::default()
+                ..RetryPolicy::default()
             },
             sandbox: Sandbox::read(&mut given, plugin, volume.as_deref())?,
             cluster,

@@ -28,7 +28,7 @@ pub(super) struct Repository {
 
 /// A repository with the address that its host has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Located {
+pub(super) struct ResolvedRepository {
     pub(super) repository: Repository,
     pub(super) address: IpAddr,
 }
@@ -75,7 +75,7 @@ impl Repository {
     }
 
     /// Finds its address. A private one is refused unless its host was allowed.
-    pub(super) async fn locate(self, allowed: &[String]) -> Result<Located, Failure> {
+    pub(super) async fn locate(self, allowed: &[String]) -> Result<ResolvedRepository, Failure> {
         let name = self.host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let found = lookup_host((name.as_str(), self.port)).await.map_err(|error| {
             Failure::unreachable(format!(
@@ -99,11 +99,11 @@ impl Repository {
         let address = *found.first().ok_or_else(|| {
             Failure::unreachable(format!("the host {} has no address; see its name", self.host))
         })?;
-        Ok(Located { repository: self, address })
+        Ok(ResolvedRepository { repository: self, address })
     }
 }
 
-impl Located {
+impl ResolvedRepository {
     /// What git is given. Its own transport is named the address itself; the others are told by
     /// [`Self::resolution`].
     pub(super) fn url(&self) -> String {
@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn git_connects_to_the_address_that_was_looked_at() {
-        let located = |url: &str, address: &str| Located {
+        let located = |url: &str, address: &str| ResolvedRepository {
             repository: Repository::parse(url).unwrap(),
             address: address.parse().unwrap(),
         };

@@ -12,7 +12,7 @@ use std::path::Path;
 use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
 
 use super::address::Repository;
-use super::git_run::{Git, Said};
+use super::git_run::{Git, GitError};
 use super::inline::put;
 use crate::archive::{ArchiveError, Names, link_stays};
 use crate::bundle::Failure;
@@ -40,7 +40,7 @@ pub(super) async fn fetch(
     check_reference(reference)?;
     let located = Repository::parse(url)?.locate(allowed).await?;
     let git = Git::new(settings, located)?;
-    let unusable = |said: Said| Failure::build(format!("git cannot be used: {}", said.words()));
+    let unusable = |said: GitError| Failure::build(format!("git cannot be used: {}", said.words()));
     git.run(ASK, &["init", "--quiet", "--bare", "--template=", "."]).await.map_err(unusable)?;
     let wanted = if is_commit(reference) {
         reference.to_owned()
@@ -100,7 +100,7 @@ fn no_reference(url: &str, reference: &str) -> Failure {
     ))
 }
 
-fn unreachable(url: &str, said: &Said) -> Failure {
+fn unreachable(url: &str, said: &GitError) -> Failure {
     Failure::unreachable(format!(
         "{url} could not be fetched; see whether the address is right and the repository public: {}",
         said.words()
@@ -163,7 +163,7 @@ async fn list(git: &Git, commit: &str) -> Result<Vec<Entry>, Failure> {
     entries(&fs::read(file).map_err(disk())?)
 }
 
-fn unreadable(said: Said) -> Failure {
+fn unreadable(said: GitError) -> Failure {
     Failure::build(format!("the commit cannot be read: {}", said.words()))
 }
 

@@ -10,7 +10,7 @@ use famulus_runner_harness::supervisor::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::address::Located;
+use super::address::ResolvedRepository;
 use crate::bundle::Failure;
 use crate::settings::{BundleSettings, SYSTEM};
 use crate::termination::clean;
@@ -58,11 +58,14 @@ pub(super) struct Git {
     path: String,
     memory: Option<MemoryWatch>,
     own_user: bool,
-    located: Located,
+    located: ResolvedRepository,
 }
 
 impl Git {
-    pub(super) fn new(settings: &BundleSettings, located: Located) -> Result<Self, Failure> {
+    pub(super) fn new(
+        settings: &BundleSettings,
+        located: ResolvedRepository,
+    ) -> Result<Self, Failure> {
         let folder = settings.work.join("git");
         crate::scratch::remove(&folder)
             .and_then(|()| fs::create_dir(&folder))
@@ -88,7 +91,7 @@ impl Git {
     }
 
     /// Runs git. What it writes is the answer.
-    pub(super) async fn run(&self, seconds: u64, arguments: &[&str]) -> Result<String, Said> {
+    pub(super) async fn run(&self, seconds: u64, arguments: &[&str]) -> Result<String, GitError> {
         let report = self.job(seconds, "exec \"$@\"", arguments).await?;
         Ok(report.stdout.text)
     }
@@ -99,13 +102,18 @@ impl Git {
         seconds: u64,
         [input, output]: [&Path; 2],
         arguments: &[&str],
-    ) -> Result<(), Said> {
+    ) -> Result<(), GitError> {
         let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
         let script = format!("exec \"$@\" <{} >{}", quote(input), quote(output));
         self.job(seconds, &script, arguments).await.map(drop)
     }
 
-    async fn job(&self, seconds: u64, script: &str, arguments: &[&str]) -> Result<Report, Said> {
+    async fn job(
+        &self,
+        seconds: u64,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<Report, GitError> {
         let mut all = vec!["-c".to_owned(), script.to_owned(), "git".to_owned(), "git".to_owned()];
         for setting in SETTINGS {
             all.extend(["-c".to_owned(), setting.to_owned()]);
@@ -137,12 +145,12 @@ impl Git {
             memory: self.memory.clone(),
         };
         let ran = self.supervisor.run(&job, |_said| {}, &CancellationToken::new()).await;
-        let report = ran.map_err(|error| Said { end: None, words: error.to_string() })?;
+        let report = ran.map_err(|error| GitError { end: None, words: error.to_string() })?;
         if report.end == End::Exited(0) && report.stdout.cut == 0 {
             return Ok(report);
         }
         let words = clean(&report.stderr.text, WORDS);
-        Err(Said { end: Some(report.end), words })
+        Err(GitError { end: Some(report.end), words })
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -169,12 +177,12 @@ impl Git {
 
 /// How a run of git ended that was no success, and what git said.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct GitError {
     end: Option<End>,
     words: String,
 }
 
-impl Said {
+impl GitError {
     pub(super) fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.words.contains(word))
     }

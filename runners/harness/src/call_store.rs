@@ -20,13 +20,13 @@ use tokio::fs;
 
 /// The folder of all calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct CallStore {
     root: PathBuf,
 }
 
 /// What must be known of a call when its runner is gone.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Taken {
+pub(crate) struct StoredCall {
     pub(crate) tool: String,
     pub(crate) each: bool,
     #[serde(default)]
@@ -35,35 +35,35 @@ pub(crate) struct Taken {
 
 /// A call of an earlier runner.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RecoveredCall {
     pub(crate) id: CallId,
-    pub(crate) taken: Taken,
+    pub(crate) taken: StoredCall,
 }
 
-impl Shelf {
-    /// Opens the shelf, throws unused uploads away, and gives calls that were cut off their result.
-    pub(crate) fn open(root: PathBuf) -> io::Result<(Self, Vec<Found>)> {
+impl CallStore {
+    /// Opens the store, throws unused uploads away, and gives calls that were cut off their result.
+    pub(crate) fn open(root: PathBuf) -> io::Result<(Self, Vec<RecoveredCall>)> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
-        let shelf = Self { root };
+        let call_store = Self { root };
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&shelf.root)? {
+        for entry in std::fs::read_dir(&call_store.root)? {
             let entry = entry?;
             let id = entry.file_name().to_str().and_then(|name| name.parse::<CallId>().ok());
             let Some(id) = id else { continue };
-            let Some(taken) = shelf.taken(&id)? else {
+            let Some(taken) = call_store.taken(&id)? else {
                 std::fs::remove_dir_all(entry.path())?;
                 continue;
             };
-            if !shelf.has_result(&id) {
+            if !call_store.has_result(&id) {
                 let lost = lost(&id, &taken);
-                std::fs::write(shelf.result_file(&id), serde_json::to_vec(&lost)?)?;
+                std::fs::write(call_store.result_file(&id), serde_json::to_vec(&lost)?)?;
             }
-            found.push(Found { id, taken });
+            found.push(RecoveredCall { id, taken });
         }
-        Ok((shelf, found))
+        Ok((call_store, found))
     }
 
-    fn taken(&self, id: &CallId) -> io::Result<Option<Taken>> {
+    fn taken(&self, id: &CallId) -> io::Result<Option<StoredCall>> {
         match std::fs::read(self.folder(id).join("call.json")) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)
                 .inspect_err(|error| {
@@ -126,7 +126,7 @@ impl Shelf {
     }
 
     /// Notes that the call was taken.
-    pub(crate) async fn take(&self, id: &CallId, taken: &Taken) -> io::Result<()> {
+    pub(crate) async fn take(&self, id: &CallId, taken: &StoredCall) -> io::Result<()> {
         make(&self.outputs(id)).await?;
         replace(&self.folder(id).join("call.json"), serde_json::to_vec(taken)?).await
     }
@@ -171,7 +171,7 @@ async fn replace(file: &Path, bytes: Vec<u8>) -> io::Result<()> {
     fs::rename(&beside, file).await
 }
 
-fn lost(id: &CallId, taken: &Taken) -> CallResult {
+fn lost(id: &CallId, taken: &StoredCall) -> CallResult {
     let message = "the runner ended while the call ran, so that its outcome is unknown: look whether \
                    it happened before calling again. If the call needs much memory, that may be why \
                    the runner ended: ask for less at once, or have its limit raised";
@@ -184,38 +184,38 @@ fn lost(id: &CallId, taken: &Taken) -> CallResult {
 mod tests {
     use super::*;
 
-    fn taken() -> Taken {
+    fn taken() -> StoredCall {
         let callback = Callback { url: "http://app/".into(), token: "t".into() };
-        Taken { tool: "tool".into(), each: false, callback: Some(callback) }
+        StoredCall { tool: "tool".into(), each: false, callback: Some(callback) }
     }
 
     #[tokio::test]
     async fn a_new_runner_finds_results_and_calls_that_were_cut_off() {
         let folder = tempfile::tempdir().unwrap();
-        let (shelf, found) = Shelf::open(folder.path().join("kept")).unwrap();
+        let (call_store, found) = CallStore::open(folder.path().join("kept")).unwrap();
         assert!(found.is_empty());
         let id = |name: &str| name.parse::<CallId>().unwrap();
-        shelf.make_room(&id("unused")).await.unwrap();
-        shelf.make_room(&id("cut")).await.unwrap();
-        shelf.take(&id("cut"), &taken()).await.unwrap();
-        shelf.take(&id("done"), &taken()).await.unwrap();
+        call_store.make_room(&id("unused")).await.unwrap();
+        call_store.make_room(&id("cut")).await.unwrap();
+        call_store.take(&id("cut"), &taken()).await.unwrap();
+        call_store.take(&id("done"), &taken()).await.unwrap();
         let mut result = lost(&id("done"), &taken());
         result.runs[0].outcome = Outcome::Text { output: "ok".into() };
-        shelf.keep(&result).await.unwrap();
+        call_store.keep(&result).await.unwrap();
 
-        let (shelf, mut found) = Shelf::open(folder.path().join("kept")).unwrap();
+        let (call_store, mut found) = CallStore::open(folder.path().join("kept")).unwrap();
         found.sort_by(|a, b| a.id.cmp(&b.id));
         let names: Vec<&str> = found.iter().map(|found| found.id.as_str()).collect();
         assert_eq!(names, ["cut", "done"]);
         assert_eq!(found[0].taken.callback, taken().callback);
-        assert_eq!(shelf.result(&id("done")).await.unwrap(), result);
-        let cut = shelf.result(&id("cut")).await.unwrap();
+        assert_eq!(call_store.result(&id("done")).await.unwrap(), result);
+        let cut = call_store.result(&id("cut")).await.unwrap();
         assert!(
             matches!(&cut.runs[0].outcome, Outcome::Failed(failure) if failure.reason == Reason::Lost)
         );
-        assert!(!shelf.folder(&id("unused")).exists());
-        shelf.forget(&id("cut")).await.unwrap();
-        shelf.forget(&id("cut")).await.unwrap();
-        assert!(shelf.result(&id("cut")).await.is_err());
+        assert!(!call_store.folder(&id("unused")).exists());
+        call_store.forget(&id("cut")).await.unwrap();
+        call_store.forget(&id("cut")).await.unwrap();
+        assert!(call_store.result(&id("cut")).await.is_err());
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// What is known of a runner, kept by those who find it out.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct Readiness {
     /// Held for single operations, never across an await.
     state: Mutex<State>,
     /// The network was looked at.
@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(crate) over: Option<String>,
 }
 
-impl Standing {
+impl Readiness {
     pub(crate) fn now(&self) -> State {
         self.state.lock().clone()
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// As many run at once as there are places; as many wait as there is room.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct WaitQueue {
     shared: Arc<Shared>,
 }
 
@@ -18,14 +18,14 @@ struct Shared {
     places: usize,
     waiting: usize,
     /// Held for single operations, never across an await.
-    line: Mutex<Line>,
+    tickets: Mutex<Tickets>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct Tickets {
     next: u64,
     /// Those who run come first.
-    tickets: VecDeque<(u64, watch::Sender<usize>)>,
+    held: VecDeque<(u64, watch::Sender<usize>)>,
 }
 
 /// No room is left.
@@ -40,29 +40,29 @@ pub(crate) struct Ticket {
     position: watch::Receiver<usize>,
 }
 
-impl Lane {
+impl WaitQueue {
     pub(crate) fn new(places: usize, waiting: usize) -> Self {
-        let line = Mutex::default();
-        Self { shared: Arc::new(Shared { places: places.max(1), waiting, line }) }
+        let tickets = Mutex::default();
+        Self { shared: Arc::new(Shared { places: places.max(1), waiting, tickets }) }
     }
 
     pub(crate) fn join(&self) -> Result<Ticket, Full> {
-        let mut line = self.shared.line.lock();
-        if line.tickets.len() >= self.shared.places + self.shared.waiting {
+        let mut tickets = self.shared.tickets.lock();
+        if tickets.held.len() >= self.shared.places + self.shared.waiting {
             return Err(Full);
         }
-        let number = line.next;
-        line.next += 1;
+        let number = tickets.next;
+        tickets.next += 1;
         let (sender, position) =
-            watch::channel((line.tickets.len() + 1).saturating_sub(self.shared.places));
-        line.tickets.push_back((number, sender));
-        drop(line);
+            watch::channel((tickets.held.len() + 1).saturating_sub(self.shared.places));
+        tickets.held.push_back((number, sender));
+        drop(tickets);
         Ok(Ticket { shared: Arc::clone(&self.shared), number, position })
     }
 
     /// How many run, and how many wait.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let all = self.shared.line.lock().tickets.len();
+        let all = self.shared.tickets.lock().held.len();
         let running = all.min(self.shared.places);
         (running, all - running)
     }
@@ -83,9 +83,9 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut line = self.shared.line.lock();
-        line.tickets.retain(|(number, _)| *number != self.number);
-        for (place, (_, position)) in line.tickets.iter().enumerate() {
+        let mut tickets = self.shared.tickets.lock();
+        tickets.held.retain(|(number, _)| *number != self.number);
+        for (place, (_, position)) in tickets.held.iter().enumerate() {
             let now = (place + 1).saturating_sub(self.shared.places);
             position.send_if_modified(|was| std::mem::replace(was, now) != now);
         }
@@ -98,26 +98,26 @@ mod tests {
 
     #[test]
     fn the_line_is_served_in_order_and_positions_shrink() {
-        let lane = Lane::new(1, 2);
-        let first = lane.join().unwrap();
-        let second = lane.join().unwrap();
-        let third = lane.join().unwrap();
-        assert_eq!(lane.join().unwrap_err(), Full);
+        let queue = WaitQueue::new(1, 2);
+        let first = queue.join().unwrap();
+        let second = queue.join().unwrap();
+        let third = queue.join().unwrap();
+        assert_eq!(queue.join().unwrap_err(), Full);
         assert_eq!([&first, &second, &third].map(Ticket::position), [0, 1, 2]);
-        assert_eq!(lane.counts(), (1, 2));
+        assert_eq!(queue.counts(), (1, 2));
         drop(second);
         assert_eq!([&first, &third].map(Ticket::position), [0, 1]);
         drop(first);
         assert_eq!(third.position(), 0);
         drop(third);
-        assert_eq!(lane.counts(), (0, 0));
+        assert_eq!(queue.counts(), (0, 0));
     }
 
     #[tokio::test]
     async fn several_places_serve_several_and_a_change_wakes() {
-        let lane = Lane::new(2, 1);
-        let (first, second) = (lane.join().unwrap(), lane.join().unwrap());
-        let mut third = lane.join().unwrap();
+        let queue = WaitQueue::new(2, 1);
+        let (first, second) = (queue.join().unwrap(), queue.join().unwrap());
+        let mut third = queue.join().unwrap();
         assert_eq!([first.position(), second.position(), third.position()], [0, 0, 1]);
         drop(first);
         third.changed().await;

@@ -1,4 +1,4 @@
-//! A revision for a volume that ends with its Pod: the runner takes it from the app and builds it.
+//! A revision for a volume that ends with its Pod: the runner fetches it from the app and builds it.
 //!
 //! ```text
 //! app ─► bundle, by its digest ─► tree, as a build makes it ─► served as any other
@@ -13,14 +13,14 @@ use famulus_protocol::revision::Wanted;
 use famulus_runner_harness::supervisor::Supervisor;
 use famulus_runner_harness::{App, Credentials, Mounted};
 
-use crate::build::{Bundle, Site, lead};
+use crate::build::{BuildContext, Bundle, lead};
 use crate::bundle::{Failure, kept};
 use crate::plugin::Plugin;
 use crate::scratch::remove;
 use crate::volume::Volume;
 
 /// Makes the tree of a revision.
-pub(crate) async fn take(
+pub(crate) async fn fetch_revision(
     revision: &str,
     from: &str,
     mounted: &Mounted,
@@ -39,14 +39,14 @@ pub(crate) async fn take(
     kept::fetch(revision, &app, &file).await?;
     let bundle = Bundle { file, revision: revision.to_owned(), commit: None };
     let link = plugin.path();
-    let site = Site {
+    let context = BuildContext {
         volume,
         plugins: link.parent().unwrap_or_else(|| Path::new("/")),
         given: mounted.config.as_deref(),
         sandbox: plugin.sandbox(),
         supervisor,
     };
-    let built = site.build(&bundle).await;
+    let built = context.build(&bundle).await;
     if let Err(error) = remove(&bundle.file) {
         tracing::warn!(%error, "the bundle stays beside its tree");
     }
