@@ -1,7 +1,7 @@
 //! What a watch knows: the objects of one kind, by name and by one more key.
 //!
 //! A cache is filled by the events of a watch and read by everybody. While a list is read anew, the
-//! objects of before stay. They are kept packed, and without the notes on who wrote which field: an
+//! objects of before stay. They are kept compressed, and without the notes on who wrote which field: an
 //! object that nobody looks at just now takes a tenth of what it takes in use.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,20 +14,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::packed::{Packed, Press};
+use crate::compressed::{Compressed, Compressor};
 
 /// What an object is also found by.
 type Index<K> = fn(&K) -> Option<String>;
 
 pub struct Cache<K> {
     index: Index<K>,
-    press: Press,
-    kept: RwLock<Kept>,
+    compressor: Compressor,
+    kept: RwLock<Contents>,
     ready: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct Contents {
     objects: BTreeMap<String, Entry>,
     indexed: BTreeMap<String, BTreeSet<String>>,
     /// Names that the list which is being read has brought so far.
@@ -35,25 +35,25 @@ struct Kept {
 }
 
 struct Entry {
-    packed: Packed,
+    compressed: Compressed,
     key: Option<Box<str>>,
 }
 
 impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
     pub fn new(index: Index<K>) -> Self {
         let ready = watch::Sender::new(false);
-        Self { index, press: Press::default(), kept: RwLock::default(), ready }
+        Self { index, compressor: Compressor::default(), kept: RwLock::default(), ready }
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.unpack(&self.kept.read(), name)
+        self.decompress(&self.kept.read(), name)
     }
 
     /// The objects with this key, in the order of their names.
     pub fn indexed(&self, key: &str) -> Vec<Arc<K>> {
         let kept = self.kept.read();
         let names = kept.indexed.get(key).into_iter().flatten();
-        names.filter_map(|name| self.unpack(&kept, name)).collect()
+        names.filter_map(|name| self.decompress(&kept, name)).collect()
     }
 
     /// The names of the objects with this key.
@@ -104,8 +104,8 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
         let name = object.name_any();
         object.managed_fields_mut().clear();
         let key = (self.index)(&object).map(Into::into);
-        let packed = match self.press.pack(&object) {
-            Ok(packed) => packed,
+        let compressed = match self.compressor.compress(&object) {
+            Ok(compressed) => compressed,
             // What was read from JSON can be written as JSON.
             Err(error) => return tracing::error!(object.name = name, %error, "cannot be kept"),
         };
@@ -113,12 +113,12 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
         if is_listed {
             kept.listed.insert(name.clone());
         }
-        kept.put(name, Entry { packed, key });
+        kept.put(name, Entry { compressed, key });
     }
 
-    fn unpack(&self, kept: &Kept, name: &str) -> Option<Arc<K>> {
+    fn decompress(&self, kept: &Contents, name: &str) -> Option<Arc<K>> {
         let entry = kept.objects.get(name)?;
-        match self.press.unpack(&entry.packed) {
+        match self.compressor.decompress(&entry.compressed) {
             Ok(object) => Some(Arc::new(object)),
             Err(error) => {
                 tracing::error!(object.name = name, %error, "cannot be read as it was kept");
@@ -128,7 +128,7 @@ impl<K: ResourceExt + Serialize + DeserializeOwned> Cache<K> {
     }
 }
 
-impl Kept {
+impl Contents {
     fn put(&mut self, name: String, entry: Entry) {
         self.remove(&name);
         if let Some(key) = &entry.key {

@@ -16,11 +16,11 @@ use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::asked::Asked;
 use crate::context::Context;
-use crate::plugin::error::{Error, Failing};
+use crate::plugin::error::{Error, FailureKind};
 use crate::plugin::reconcile;
 use crate::watches::{self, Queued};
+use crate::work_queue::WorkQueue;
 
 /// Plugins that are worked on at the same time.
 const AT_A_TIME: u16 = 16;
@@ -34,8 +34,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Works until `stop`, and ends when what was begun is done. `client` is for the watches alone.
 pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: CancellationToken) {
     let (store, writer) = reflector::store();
-    let asked = Asked::default();
-    watches::start(&context, &client, writer, &asked, tasks);
+    let queue = WorkQueue::default();
+    watches::start(&context, &client, writer, &queue, tasks);
     tokio::select! {
         () = context.stores.ready() => {}
         () = stop.cancelled() => return,
@@ -48,7 +48,7 @@ pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: Can
         |plugin, error, context| Action::requeue(pause(&plugin, error, &context)),
         Arc::clone(&context),
         store,
-        queue(asked, context.namespace.clone(), stop),
+        requests(queue, context.namespace.clone(), stop),
         Config::default().concurrency(AT_A_TIME),
     );
     pin_mut!(ends);
@@ -61,17 +61,17 @@ pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: Can
 }
 
 /// What the watches ask for, until the end.
-fn queue(
-    asked: Asked,
+fn requests(
+    queue: WorkQueue,
     namespace: String,
     stop: CancellationToken,
 ) -> impl Stream<Item = Result<ObjectRef<Queued>, Infallible>> {
-    stream::unfold((asked, namespace, stop), |(asked, namespace, stop)| async move {
+    stream::unfold((queue, namespace, stop), |(queue, namespace, stop)| async move {
         let name = tokio::select! {
             () = stop.cancelled() => return None,
-            name = asked.next() => name,
+            name = queue.next() => name,
         };
-        Some((Ok(ObjectRef::new(&name).within(&namespace)), (asked, namespace, stop)))
+        Some((Ok(ObjectRef::new(&name).within(&namespace)), (queue, namespace, stop)))
     })
 }
 
@@ -93,7 +93,7 @@ async fn look_at(queued: Arc<Queued>, context: Arc<Context>) -> Result<Action, E
         Ok(Err(error)) => {
             metrics::counter!("famulus_operator_reconciles_total", "result" => "error")
                 .increment(1);
-            let kind = error.failing();
+            let kind = error.kind();
             metrics::counter!("famulus_operator_errors_total", "kind" => kind.name()).increment(1);
             log(&plugin, &error, kind, &context).await;
             Err(error)
@@ -102,24 +102,24 @@ async fn look_at(queued: Arc<Queued>, context: Arc<Context>) -> Result<Action, E
             metrics::counter!("famulus_operator_reconciles_total", "result" => "timeout")
                 .increment(1);
             tracing::warn!(plugin.name = %name, "the API server did not answer in time; tried again");
-            Ok(Action::requeue(pause_after(Failing::Timeout, context.failed(&name))))
+            Ok(Action::requeue(pause_after(FailureKind::Timeout, context.failed(&name))))
         }
     }
 }
 
 /// What only a person can help with is said where the owner looks.
-async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
+async fn log(plugin: &Plugin, error: &Error, kind: FailureKind, context: &Context) {
     let text = chain(error);
     let name = plugin.name_any();
     match kind {
-        Failing::Conflict
-        | Failing::Gone
-        | Failing::Throttled
-        | Failing::Timeout
-        | Failing::Server => {
+        FailureKind::Conflict
+        | FailureKind::Gone
+        | FailureKind::Throttled
+        | FailureKind::Timeout
+        | FailureKind::Server => {
             tracing::warn!(plugin.name = %name, kind = kind.name(), error = text, "tried again");
         }
-        Failing::Forbidden | Failing::Invalid | Failing::Blocked => {
+        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::Blocked => {
             tracing::error!(plugin.name = %name, kind = kind.name(), error = text, "cannot go on");
             let event = Event {
                 type_: EventType::Warning,
@@ -136,11 +136,11 @@ async fn log(plugin: &Plugin, error: &Error, kind: Failing, context: &Context) {
 }
 
 fn pause(plugin: &Queued, error: &Error, context: &Context) -> Duration {
-    pause_after(error.failing(), context.failed(&plugin.name_any()))
+    pause_after(error.kind(), context.failed(&plugin.name_any()))
 }
 
 /// Doubles with each failure in a row.
-fn pause_after(kind: Failing, before: u32) -> Duration {
+fn pause_after(kind: FailureKind, before: u32) -> Duration {
     kind.first_pause().saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE)
 }
 
@@ -151,12 +151,12 @@ mod tests {
     #[test]
     fn pauses_double_up_to_five_minutes() {
         let table = [
-            (Failing::Conflict, 0, 200),
-            (Failing::Conflict, 3, 1600),
-            (Failing::Throttled, 0, 2000),
-            (Failing::Server, 2, 4000),
-            (Failing::Invalid, 0, 5000),
-            (Failing::Server, 40, 300_000),
+            (FailureKind::Conflict, 0, 200),
+            (FailureKind::Conflict, 3, 1600),
+            (FailureKind::Throttled, 0, 2000),
+            (FailureKind::Server, 2, 4000),
+            (FailureKind::Invalid, 0, 5000),
+            (FailureKind::Server, 40, 300_000),
         ];
         for (kind, before, expected) in table {
             assert_eq!(pause_after(kind, before).as_millis(), expected, "{kind:?} {before}");

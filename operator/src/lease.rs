@@ -32,7 +32,7 @@ const REQUEST: Duration = Duration::from_secs(2);
 /// The lease could not be renewed in time, or is another's.
 #[derive(Debug, thiserror::Error)]
 #[error("the lease {0} was lost; another operator may work now, and so this one ends")]
-pub struct Lost(String);
+pub struct LeaseLost(String);
 
 /// One that wants to work, or works.
 pub struct Candidate {
@@ -42,7 +42,7 @@ pub struct Candidate {
 }
 
 /// The lease as it was seen last, and since when it has been as it is.
-struct Seen {
+struct LeaseObservation {
     version: Option<String>,
     since: Instant,
 }
@@ -54,7 +54,7 @@ impl Candidate {
 
     /// Waits until it holds the lease. May be dropped at any time.
     pub async fn acquire(&self) {
-        let mut seen = Seen { version: None, since: Instant::now() };
+        let mut seen = LeaseObservation { version: None, since: Instant::now() };
         let mut waits = false;
         loop {
             // One that was taken so late that nobody knows is its own at the next look.
@@ -77,7 +77,7 @@ impl Candidate {
     }
 
     /// Holds it until it is lost. May be dropped at any time.
-    pub async fn hold(&self) -> Lost {
+    pub async fn hold(&self) -> LeaseLost {
         // Others count from the write, which is no earlier than the request.
         let mut renewed = Instant::now();
         loop {
@@ -85,11 +85,11 @@ impl Candidate {
             sleep_until(ends.min(Instant::now() + RENEWED)).await;
             let sent = Instant::now();
             if sent >= ends {
-                return Lost(self.name.clone());
+                return LeaseLost(self.name.clone());
             }
             match timeout_at(ends.min(sent + REQUEST), self.renew()).await {
                 Ok(Ok(true)) => renewed = sent,
-                Ok(Ok(false)) => return Lost(self.name.clone()),
+                Ok(Ok(false)) => return LeaseLost(self.name.clone()),
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "the lease could not be renewed");
                 }
@@ -117,15 +117,17 @@ impl Candidate {
         }
     }
 
-    async fn attempt(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
+    async fn attempt(&self, seen: &mut LeaseObservation) -> Result<bool, kube::Error> {
         let post = PostParams::default();
         let Some(lease) = self.leases.get_opt(&self.name).await? else {
             let written = self.written(None, Holder::Me);
             return taken(self.leases.create(&post, &written).await);
         };
         if lease.metadata.resource_version != seen.version {
-            *seen =
-                Seen { version: lease.metadata.resource_version.clone(), since: Instant::now() };
+            *seen = LeaseObservation {
+                version: lease.metadata.resource_version.clone(),
+                since: Instant::now(),
+            };
         }
         if !is_free(&lease, &self.identity, seen.since.elapsed()) {
             return Ok(false);

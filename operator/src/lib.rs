@@ -14,17 +14,17 @@
 //! - An object that cannot be read stops nothing but itself.
 //! - What is settled costs no write, also after a restart.
 
-mod asked;
 pub mod cache;
 mod clock;
+mod compressed;
 pub mod context;
 pub mod controller;
 pub mod events;
 pub mod health;
 pub mod lease;
-mod packed;
 pub mod plugin;
 pub mod settings;
 pub mod setup;
 pub mod users;
 pub mod watches;
+mod work_queue;

@@ -15,7 +15,7 @@ use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_operator::context::Context;
 use famulus_operator::controller;
 use famulus_operator::health::{self, Health, Stage};
-use famulus_operator::lease::{Candidate, Lost};
+use famulus_operator::lease::{Candidate, LeaseLost};
 use famulus_operator::settings::{Settings, SettingsError};
 use famulus_operator::setup;
 use famulus_telemetry::Format;
@@ -49,7 +49,7 @@ enum Failed {
     #[error("the operator cannot listen on {address}; see who uses it")]
     Listen { address: SocketAddr, source: io::Error },
     #[error(transparent)]
-    Lost(#[from] Lost),
+    LeaseLost(#[from] LeaseLost),
     #[error(transparent)]
     Bootstrap(#[from] setup::bootstrap::Error),
     #[error(transparent)]

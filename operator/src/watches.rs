@@ -20,9 +20,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
-use crate::asked::Asked;
 use crate::cache::Cache;
 use crate::context::{Context, Stores};
+use crate::work_queue::WorkQueue;
 
 /// Objects in one answer while a list is read. What is kept of one lies among what was read with it,
 /// and holds on to the pages of memory around it: few at a time leave few such pages.
@@ -36,31 +36,31 @@ pub fn start(
     context: &Arc<Context>,
     client: &Client,
     writer: Writer<Queued>,
-    asked: &Asked,
+    queue: &WorkQueue,
     tasks: &Tasks,
 ) {
-    plugins(context, client, writer, asked, tasks);
-    children(context, client, asked, tasks, "watch.identities", |stores| &stores.identities);
-    children(context, client, asked, tasks, "watch.claims", |stores| &stores.claims);
-    children(context, client, asked, tasks, "watch.runners", |stores| &stores.runners);
-    children(context, client, asked, tasks, "watch.jobs", |stores| &stores.jobs);
-    children(context, client, asked, tasks, "watch.pods", |stores| &stores.pods);
+    plugins(context, client, writer, queue, tasks);
+    children(context, client, queue, tasks, "watch.identities", |stores| &stores.identities);
+    children(context, client, queue, tasks, "watch.claims", |stores| &stores.claims);
+    children(context, client, queue, tasks, "watch.runners", |stores| &stores.runners);
+    children(context, client, queue, tasks, "watch.jobs", |stores| &stores.jobs);
+    children(context, client, queue, tasks, "watch.pods", |stores| &stores.pods);
 }
 
 fn plugins(
     context: &Arc<Context>,
     client: &Client,
     writer: Writer<Queued>,
-    asked: &Asked,
+    queue: &WorkQueue,
     tasks: &Tasks,
 ) {
     let api: Api<DeserializeGuard<Plugin>> = Api::namespaced(client.clone(), &context.namespace);
-    let (context, asked) = (Arc::clone(context), asked.clone());
+    let (context, queue) = (Arc::clone(context), queue.clone());
     let token = tasks.token();
     // The writer outlives a watch that panicked.
     let writer = Arc::new(Mutex::new(writer));
     tasks.spawn_loop("watch.plugins", OnExit::Restart, move || {
-        let (api, context, asked) = (api.clone(), Arc::clone(&context), asked.clone());
+        let (api, context, queue) = (api.clone(), Arc::clone(&context), queue.clone());
         let token = token.clone();
         let writer = Arc::clone(&writer);
         async move {
@@ -81,7 +81,7 @@ fn plugins(
                 writer.lock().await.apply_watcher_event(&queued(&event));
                 context.stores.plugins.apply(event);
                 for name in about {
-                    asked.ask(name);
+                    queue.push(name);
                 }
             }
         }
@@ -106,7 +106,7 @@ fn queued(event: &Event<Plugin>) -> Event<Queued> {
 fn children<K>(
     context: &Arc<Context>,
     client: &Client,
-    asked: &Asked,
+    queue: &WorkQueue,
     tasks: &Tasks,
     name: &'static str,
     cache: fn(&Stores) -> &Cache<K>,
@@ -121,10 +121,10 @@ fn children<K>(
         + 'static,
 {
     let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), &context.namespace);
-    let (context, asked) = (Arc::clone(context), asked.clone());
+    let (context, queue) = (Arc::clone(context), queue.clone());
     let token = tasks.token();
     tasks.spawn_loop(name, OnExit::Restart, move || {
-        let (api, context, asked) = (api.clone(), Arc::clone(&context), asked.clone());
+        let (api, context, queue) = (api.clone(), Arc::clone(&context), queue.clone());
         let token = token.clone();
         async move {
             let ours = format!("{MANAGED_BY}={OPERATOR}");
@@ -142,7 +142,7 @@ fn children<K>(
                 };
                 cache(&context.stores).apply(event);
                 for name in about {
-                    asked.ask(name);
+                    queue.push(name);
                 }
             }
         }

@@ -16,11 +16,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::amount;
 use super::build::Desired;
-use super::dereference::World;
 use super::error::Error;
+use super::observe::Observed;
 use super::plan::Plan;
+use super::quantity;
 use super::replace::{self, Change, SHAPE};
 use crate::context::Context;
 
@@ -28,14 +28,14 @@ use crate::context::Context;
 /// follows from it.
 pub async fn apply(
     context: &Context,
-    world: &World,
+    observed: &Observed,
     plan: &Plan,
     desired: Desired,
 ) -> Result<(), Error> {
     let Desired { identity, mut mounted, state, runner, build } = desired;
     let writer = Writer { context };
-    writer.settle(world.identity.as_deref(), &identity).await?;
-    if let (None, Some(state)) = (&world.claim, &state) {
+    writer.settle(observed.identity.as_deref(), &identity).await?;
+    if let (None, Some(state)) = (&observed.claim, &state) {
         writer.write(state).await?;
     }
     // The record names an order until it is gone.
@@ -44,10 +44,10 @@ pub async fn apply(
     }
     // Nobody else may have written a record meanwhile.
     mounted.metadata.resource_version =
-        world.mounted.as_ref().and_then(|live| live.metadata.resource_version.clone());
-    writer.settle(world.mounted.as_ref(), &mounted).await?;
-    writer.touch(world, plan).await?;
-    writer.settle_runner(world, plan, &runner).await?;
+        observed.mounted.as_ref().and_then(|live| live.metadata.resource_version.clone());
+    writer.settle(observed.mounted.as_ref(), &mounted).await?;
+    writer.touch(observed, plan).await?;
+    writer.settle_runner(observed, plan, &runner).await?;
     for job in &plan.obsolete {
         writer.delete::<Job>(job).await?;
     }
@@ -98,13 +98,13 @@ impl Writer<'_> {
 
     async fn settle_runner(
         &self,
-        world: &World,
+        observed: &Observed,
         plan: &Plan,
         runner: &Deployment,
     ) -> Result<(), Error> {
-        let live = world.runner.as_deref();
+        let live = observed.runner.as_deref();
         let shape = runner.annotations().get(SHAPE).map_or("", String::as_str);
-        let others = if plan.recalls { 0 } else { world.others_replaced };
+        let others = if plan.recalls { 0 } else { observed.others_replaced };
         match replace::decide(live, shape, others) {
             Change::Now => self.settle(live, runner).await,
             Change::Later => {
@@ -125,10 +125,10 @@ impl Writer<'_> {
     }
 
     /// A mounted Secret arrives after about a minute; with a changed Pod, within a second.
-    async fn touch(&self, world: &World, plan: &Plan) -> Result<(), Error> {
+    async fn touch(&self, observed: &Observed, plan: &Plan) -> Result<(), Error> {
         let rendered = plan.record.rendered.to_string();
         let changed = plan.record.rendered_at;
-        for pod in world.runners() {
+        for pod in observed.runners() {
             let told = pod.annotations().get(RENDERED) == Some(&rendered);
             let older = pod.creation_timestamp().map(|time| time.0) <= changed;
             if told || !older {
@@ -198,7 +198,7 @@ fn has(live: &Value, wanted: &Value) -> bool {
                 && live.iter().zip(wanted).all(|(live, wanted)| has(live, wanted))
         }
         (Value::String(live), Value::String(wanted)) => {
-            live == wanted || amount::same(live, wanted)
+            live == wanted || quantity::same(live, wanted)
         }
         (live, wanted) => live == wanted,
     }

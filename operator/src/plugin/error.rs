@@ -30,7 +30,7 @@ pub enum Error {
 
 /// What kind of failure it is: for metrics, and for how soon it is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failing {
+pub enum FailureKind {
     /// Somebody else wrote the object meanwhile (409).
     Conflict,
     /// What was asked for has expired (410).
@@ -48,7 +48,7 @@ pub enum Failing {
     Blocked,
 }
 
-impl Failing {
+impl FailureKind {
     /// As it stands in the label of a metric.
     pub fn name(self) -> &'static str {
         match self {
@@ -75,32 +75,32 @@ impl Failing {
 }
 
 impl Error {
-    pub fn failing(&self) -> Failing {
+    pub fn kind(&self) -> FailureKind {
         match self {
             Self::Get { source, .. }
             | Self::Apply { source, .. }
             | Self::Delete { source, .. }
             | Self::Touch { source, .. }
             | Self::Status { source, .. } => of(source),
-            Self::Foreign { .. } | Self::NoUser { .. } => Failing::Blocked,
+            Self::Foreign { .. } | Self::NoUser { .. } => FailureKind::Blocked,
         }
     }
 }
 
-fn of(error: &kube::Error) -> Failing {
+fn of(error: &kube::Error) -> FailureKind {
     if let kube::Error::Api(status) = error {
         return match status.code {
-            409 => Failing::Conflict,
-            410 => Failing::Gone,
-            429 => Failing::Throttled,
-            401 | 403 => Failing::Forbidden,
-            400 | 422 => Failing::Invalid,
-            408 | 504 => Failing::Timeout,
-            _ => Failing::Server,
+            409 => FailureKind::Conflict,
+            410 => FailureKind::Gone,
+            429 => FailureKind::Throttled,
+            401 | 403 => FailureKind::Forbidden,
+            400 | 422 => FailureKind::Invalid,
+            408 | 504 => FailureKind::Timeout,
+            _ => FailureKind::Server,
         };
     }
     let late = causes(error)
         .map(ToString::to_string)
         .any(|said| said.contains("timed out") || said.contains("deadline"));
-    if late { Failing::Timeout } else { Failing::Server }
+    if late { FailureKind::Timeout } else { FailureKind::Server }
 }

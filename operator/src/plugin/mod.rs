@@ -1,7 +1,7 @@
-//! Makes the world what a Plugin says, as far as it is not.
+//! Reconciles one Plugin: makes the cluster what it says.
 //!
 //! ```text
-//! dereference   what there is                              reads
+//! observe       what there is                              reads
 //! validate      what the owner means                       pure
 //! plan          what is to be done                         pure
 //! build         what there should be, written out          pure
@@ -17,19 +17,19 @@
 //! - A settled Plugin costs no write, however often it is looked at.
 //! - A build that fails leaves what serves alone.
 
-mod amount;
 pub mod apply;
 pub mod build;
-pub mod confine;
-pub mod dereference;
 pub mod error;
-pub mod look;
+pub mod isolation;
+pub mod observe;
 pub mod plan;
+pub mod pod_status;
+mod quantity;
 pub mod record;
 pub mod replace;
 mod report;
-pub mod sight;
 pub mod status;
+pub mod user_namespace;
 pub mod validate;
 
 use std::sync::Arc;
@@ -38,8 +38,8 @@ use std::time::Duration;
 use famulus_crds::plugin::Plugin;
 use kube::ResourceExt;
 
-use self::dereference::{Config, World};
 use self::error::Error;
+use self::observe::{Config, Observed};
 use self::plan::{Build, Plan};
 use crate::context::Context;
 
@@ -63,45 +63,45 @@ pub async fn reconcile(plugin: Arc<Plugin>, context: &Context) -> Result<Duratio
         // Its children go with it, by their owner references.
         return Ok(SETTLED);
     }
-    let world = dereference::dereference(plugin, context).await?;
-    let valid = match validate::validate(&world, &context.pods) {
+    let observed = observe::observe(plugin, context).await?;
+    let valid = match validate::validate(&observed, &context.pods) {
         Ok(valid) => valid,
         Err(refusal) => {
-            report::report(context, &world, status::refused(&refusal, &world)).await?;
+            report::report(context, &observed, status::refused(&refusal, &observed)).await?;
             return Ok(REFUSED);
         }
     };
-    let plan = plan::plan(&valid, &world, &context.pods, &context.without_namespace());
+    let plan = plan::plan(&valid, &observed, &context.pods, &context.without_namespace());
     if plan.record.fallen_back.as_ref() == Some(&plan.shape) {
         context.note_without_namespace(&plan.shape);
     }
-    let desired = build::build(build::From {
+    let desired = build::build(build::BuildInput {
         valid: &valid,
         plan: &plan,
         pods: &context.pods,
-        user: world.user,
+        user: observed.user,
         root_key: &context.root_key,
     });
     // On the heap: it holds requests of every kind.
-    Box::pin(apply::apply(context, &world, &plan, desired)).await?;
-    let status = status::of(&valid, &world, &plan, &context.pods);
-    report::report(context, &world, status).await?;
-    Ok(again(&world, &plan))
+    Box::pin(apply::apply(context, &observed, &plan, desired)).await?;
+    let status = status::of(&valid, &observed, &plan, &context.pods);
+    report::report(context, &observed, status).await?;
+    Ok(again(&observed, &plan))
 }
 
-fn again(world: &World, plan: &Plan) -> Duration {
-    let mut after = spread(world);
-    let starts = plan.replicas > 0 && !world.runners().any(|pod| look::is_ready(pod));
+fn again(observed: &Observed, plan: &Plan) -> Duration {
+    let mut after = spread(observed);
+    let starts = plan.replicas > 0 && !observed.runners().any(|pod| pod_status::is_ready(pod));
     if starts || matches!(plan.build, Build::Going(_)) || plan.place.is_none() {
         after = after.min(STARTING);
     }
     if let Build::Failed(failure) = &plan.build
         && !plan::is_final(&failure.reason)
     {
-        let wait = failure.again_at().duration_since(world.now);
+        let wait = failure.again_at().duration_since(observed.now);
         after = after.min(Duration::try_from(wait).unwrap_or_default() + Duration::from_secs(1));
     }
-    match &world.config {
+    match &observed.config {
         Config::NotAsked => {}
         Config::Values { .. } if plan.replicas == 0 && plan.serving().is_some() => {
             after = after.min(CONFIG_IDLE);
@@ -114,8 +114,8 @@ fn again(world: &World, plan: &Plan) -> Duration {
 }
 
 /// Not all at the same time: up to a fifth later, by the letters of the UID.
-fn spread(world: &World) -> Duration {
-    let uid = world.plugin.uid().unwrap_or_default();
+fn spread(observed: &Observed) -> Duration {
+    let uid = observed.plugin.uid().unwrap_or_default();
     let part = uid.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte)) % 100;
     SETTLED + Duration::from_millis(part * 1200)
 }

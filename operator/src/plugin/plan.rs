@@ -21,11 +21,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::build::content;
-use super::confine::{self, UserNamespace};
-use super::dereference::World;
-use super::look::{self, Progress, Trouble};
+use super::isolation;
+use super::observe::Observed;
+use super::pod_status::{self, Progress, Trouble};
 use super::record::{Failure, Newest, Record, Revision, SCRATCH, Shape};
-use super::sight;
+use super::user_namespace::{self, UserNamespace};
 use super::validate::Valid;
 use crate::settings::Pods;
 
@@ -85,40 +85,40 @@ pub struct Order {
 
 pub fn plan(
     valid: &Valid,
-    world: &World,
+    observed: &Observed,
     pods: &Pods,
     without_namespace: &BTreeSet<Shape>,
 ) -> Plan {
-    let before = Record::of(world.mounted.as_ref());
+    let before = Record::of(observed.mounted.as_ref());
     let mut record = before.clone();
-    let volume = volume(valid, world, pods);
+    let volume = volume(valid, observed, pods);
     let shape = Shape { class: valid.class.clone(), claim: volume == Volume::Claim };
     if record.seen.is_none() && without_namespace.contains(&shape) {
         record.fallen_back = Some(shape.clone());
     }
-    sight::take_in(&mut record, valid, world, pods);
-    let namespace = confine::decide(pods, &shape, &record);
+    isolation::update_record(&mut record, valid, observed, pods);
+    let namespace = user_namespace::decide(pods, &shape, &record);
 
     let mut plan = Plan {
         record,
         user_namespace: namespace,
         shape,
         volume,
-        place: place(volume, world),
+        place: place(volume, observed),
         wants_claim: valid.state == State::Persistent,
         build: Build::Settled,
         order: None,
         obsolete: Vec::new(),
         delivered: Vec::new(),
         replicas: 0,
-        recalls: sight::is_recalled(world, pods),
+        recalls: isolation::is_recalled(observed, pods),
         trouble: None,
-        config: world.config.values(),
+        config: observed.config.values(),
     };
-    plan.follow(valid, world);
-    plan.watch_runners(valid, world);
-    plan.user_namespace = confine::decide(pods, &plan.shape, &plan.record);
-    plan.count(valid, world, &before);
+    plan.follow(valid, observed);
+    plan.watch_runners(valid, observed);
+    plan.user_namespace = user_namespace::decide(pods, &plan.shape, &plan.record);
+    plan.count(valid, observed, &before);
     plan.order_away(valid, &before);
     plan
 }
@@ -149,10 +149,10 @@ impl Plan {
     }
 
     /// Follows the Job of the target, or begins it.
-    fn follow(&mut self, valid: &Valid, world: &World) {
+    fn follow(&mut self, valid: &Valid, observed: &Observed) {
         let target = self.target(valid);
         let wanted = target.as_ref().map(|order| name_of(valid, order.key));
-        for job in &world.jobs {
+        for job in &observed.jobs {
             if Some(job.name_any()) != wanted || valid.suspend {
                 self.obsolete.push(job.name_any());
             }
@@ -162,19 +162,19 @@ impl Plan {
             self.build = Build::Held;
             return;
         }
-        let job = world.jobs.iter().find(|job| Some(job.name_any()) == wanted);
+        let job = observed.jobs.iter().find(|job| Some(job.name_any()) == wanted);
         match job {
-            Some(job) => self.look_at(job, valid, world, order),
-            None => self.begin(world.now, order),
+            Some(job) => self.look_at(job, valid, observed, order),
+            None => self.begin(observed.now, order),
         }
     }
 
-    fn look_at(&mut self, job: &Arc<Job>, valid: &Valid, world: &World, order: Order) {
+    fn look_at(&mut self, job: &Arc<Job>, valid: &Valid, observed: &Observed, order: Order) {
         let uid = job.uid().unwrap_or_default();
         let key = order.key.as_str().to_owned();
         if let Some(failure) = self.record.failed.clone().filter(|it| it.job == uid) {
             // It is known already. It stays to be looked at, and makes way for the next try.
-            if is_final(&failure.reason) || world.now < failure.again_at() {
+            if is_final(&failure.reason) || observed.now < failure.again_at() {
                 self.build = Build::Failed(failure);
             } else {
                 self.obsolete.push(job.name_any());
@@ -182,19 +182,19 @@ impl Plan {
             }
             return;
         }
-        let progress = self.progress(job, world);
+        let progress = self.progress(job, observed);
         match progress {
             Progress::Done(revision) => {
                 self.obsolete.push(job.name_any());
                 self.arrive(valid, &key, revision);
                 // What was built may not be what is pinned.
                 if let Some(next) = self.target(valid) {
-                    self.begin(world.now, next);
+                    self.begin(observed.now, next);
                 }
             }
             Progress::Failed { reason, message } => {
                 self.delivered.push(job.name_any());
-                self.fail(&key, &uid, (&reason, &message), world.now);
+                self.fail(&key, &uid, (&reason, &message), observed.now);
             }
             Progress::Stuck if self.user_namespace == UserNamespace::Preferred => {
                 // The next reconcile begins it anew, without a user namespace.
@@ -209,13 +209,14 @@ impl Plan {
         }
     }
 
-    fn progress(&self, job: &Job, world: &World) -> Progress {
-        let pod = pods_of(job, world).max_by_key(|pod| pod.creation_timestamp());
+    fn progress(&self, job: &Job, observed: &Observed) -> Progress {
+        let pod = pods_of(job, observed).max_by_key(|pod| pod.creation_timestamp());
         let progress = match pod {
-            Some(pod) => look::progress(pod, world.now),
-            None => look::without_pod(job, world.now),
+            Some(pod) => pod_status::progress(pod, observed.now),
+            None => pod_status::without_pod(job, observed.now),
         };
-        let bare = pod.and_then(|pod| look::probed(pod)).is_some_and(|seen| !seen.user_namespace);
+        let bare =
+            pod.and_then(|pod| pod_status::probed(pod)).is_some_and(|seen| !seen.user_namespace);
         if bare && self.user_namespace == UserNamespace::Required {
             return Progress::Failed {
                 reason: Reason::NoUserNamespace.name().to_owned(),
@@ -260,16 +261,17 @@ impl Plan {
     }
 
     /// What keeps the runner from its work; and without a user namespace it may start after all.
-    fn watch_runners(&mut self, valid: &Valid, world: &World) {
-        let trouble =
-            |pod: &Arc<Pod>| look::start(pod, world.now).or_else(|| look::serve(pod, world.now));
-        self.trouble = world.runners().find_map(trouble);
+    fn watch_runners(&mut self, valid: &Valid, observed: &Observed) {
+        let trouble = |pod: &Arc<Pod>| {
+            pod_status::start(pod, observed.now).or_else(|| pod_status::serve(pod, observed.now))
+        };
+        self.trouble = observed.runners().find_map(trouble);
         let stuck = self.trouble == Some(Trouble::Stuck);
         if stuck && self.user_namespace == UserNamespace::Preferred {
             self.record.fallen_back = Some(self.shape.clone());
         }
         if self.trouble.is_none() && valid.replicas > 0 {
-            self.trouble = world.runner.as_deref().and_then(look::refused);
+            self.trouble = observed.runner.as_deref().and_then(pod_status::refused);
         }
     }
 
@@ -294,7 +296,7 @@ impl Plan {
     }
 
     /// How many runners there should be, and the number of what they are given.
-    fn count(&mut self, valid: &Valid, world: &World, before: &Record) {
+    fn count(&mut self, valid: &Valid, observed: &Observed, before: &Record) {
         let bare = self.record.seen.as_ref().is_some_and(|seen| !seen.user_namespace);
         let refused = bare && self.user_namespace == UserNamespace::Required;
         let may_run = self.serving().is_some() && !valid.suspend && !refused;
@@ -303,10 +305,10 @@ impl Plan {
         let content = content(valid, self);
         if content != before.content {
             // A record that was lost must not make a number mean two things.
-            let told = world.plugin.status.as_ref().map_or(0, |status| status.rendered);
+            let told = observed.plugin.status.as_ref().map_or(0, |status| status.rendered);
             self.record.rendered = before.rendered.max(told) + 1;
             self.record.content = content;
-            self.record.rendered_at = Some(world.now);
+            self.record.rendered_at = Some(observed.now);
         }
     }
 }
@@ -346,20 +348,20 @@ pub fn is_final(reason: &str) -> bool {
     }
 }
 
-fn pods_of<'a>(job: &Job, world: &'a World) -> impl Iterator<Item = &'a Arc<Pod>> {
+fn pods_of<'a>(job: &Job, observed: &'a Observed) -> impl Iterator<Item = &'a Arc<Pod>> {
     let uid = job.uid();
-    world.of_part(Part::Build).filter(move |pod| {
+    observed.of_part(Part::Build).filter(move |pod| {
         let mut owners = pod.owner_references().iter();
         owners.any(|owner| Some(&owner.uid) == uid.as_ref())
     })
 }
 
 /// A claim that names no class although it exists found no default class when it was made.
-fn volume(valid: &Valid, world: &World, pods: &Pods) -> Volume {
+fn volume(valid: &Valid, observed: &Observed, pods: &Pods) -> Volume {
     if valid.state == State::Ephemeral {
         return Volume::Scratch;
     }
-    let classless = world.claim.as_ref().is_some_and(|claim| {
+    let classless = observed.claim.as_ref().is_some_and(|claim| {
         let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
         let bound = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
         class.unwrap_or_default().is_empty() && bound.is_none()
@@ -367,9 +369,9 @@ fn volume(valid: &Valid, world: &World, pods: &Pods) -> Volume {
     if classless && pods.storage_class.is_none() { Volume::Scratch } else { Volume::Claim }
 }
 
-fn place(volume: Volume, world: &World) -> Option<String> {
+fn place(volume: Volume, observed: &Observed) -> Option<String> {
     match volume {
         Volume::Scratch => Some(SCRATCH.to_owned()),
-        Volume::Claim => world.claim.as_ref().and_then(|claim| claim.uid()),
+        Volume::Claim => observed.claim.as_ref().and_then(|claim| claim.uid()),
     }
 }

@@ -45,7 +45,7 @@ pub struct Record {
     pub failed: Option<Failure>,
     /// What the last probe found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Seen>,
+    pub seen: Option<ProbeResult>,
     /// Pods of this shape did not start in a user namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallen_back: Option<Shape>,
@@ -86,7 +86,7 @@ pub struct Failure {
 
 /// What a probe found in a Pod.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ProbeResult {
     pub network: Network,
     pub detail: String,
     pub user_namespace: bool,

@@ -7,16 +7,16 @@ use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 
-use super::dereference::World;
 use super::error::Error;
+use super::observe::Observed;
 use crate::context::Context;
 
 pub(super) async fn report(
     context: &Context,
-    world: &World,
+    observed: &Observed,
     status: PluginStatus,
 ) -> Result<(), Error> {
-    let plugin = &world.plugin;
+    let plugin = &observed.plugin;
     if plugin.status.as_ref() == Some(&status) {
         return Ok(());
     }
@@ -29,7 +29,7 @@ pub(super) async fn report(
         && status.conditions.iter().any(is_ready)
         && let Some(created) = plugin.creation_timestamp()
     {
-        let took = world.now.duration_since(created.0);
+        let took = observed.now.duration_since(created.0);
         metrics::histogram!("famulus_operator_ready_seconds").record(took.as_secs_f64());
     }
     write(context, &name, &status).await?;

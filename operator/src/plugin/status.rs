@@ -10,23 +10,23 @@ use famulus_protocol::revision::Network;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::confine::UserNamespace;
-use super::dereference::{Config, World};
-use super::look::{self, Progress, Trouble};
+use super::observe::{Config, Observed};
 use super::plan::{Build, Plan, Volume};
+use super::pod_status::{self, Progress, Trouble};
 use super::record::Revision;
+use super::user_namespace::UserNamespace;
 use super::validate::{Refusal, Valid};
 use crate::settings::Pods;
 
 /// A reason and what it says, of the type of condition that it belongs to.
-type Said = (Reason, String);
+type ReasonMessage = (Reason, String);
 
 /// The most tools and keys that a status lists.
 const MOST: usize = 256;
 
 /// The status of a Plugin that is worked with.
-pub fn of(valid: &Valid, world: &World, plan: &Plan, pods: &Pods) -> PluginStatus {
-    let view = View { valid, world, plan, pods };
+pub fn of(valid: &Valid, observed: &Observed, plan: &Plan, pods: &Pods) -> PluginStatus {
+    let view = View { valid, observed, plan, pods };
     let facts = [
         view.built(),
         view.configured(),
@@ -36,7 +36,7 @@ pub fn of(valid: &Valid, world: &World, plan: &Plan, pods: &Pods) -> PluginStatu
         view.confined(),
     ];
     let (reason, message) = view.ready(&facts);
-    let now = Time(world.now);
+    let now = Time(observed.now);
     let generation = valid.generation;
     let ready = if reason.says().0 == Reason::Idle.says().0 {
         Condition::new(reason, &message, generation, now.clone())
@@ -55,23 +55,23 @@ pub fn of(valid: &Valid, world: &World, plan: &Plan, pods: &Pods) -> PluginStatu
         tools: few(serving.into_iter().flat_map(|serving| &serving.tools)),
         config_keys: few(plan.config.keys()),
         isolation: view.isolation(),
-        replicas: replicas(world),
+        replicas: replicas(observed),
         selector: Some(runners_of(&valid.object)),
-        conditions: settled([ready].into_iter().chain(others), world),
+        conditions: settled([ready].into_iter().chain(others), observed),
     }
 }
 
 /// The status of a Plugin that cannot be worked with: what was true of its children still is.
-pub fn refused(refusal: &Refusal, world: &World) -> PluginStatus {
-    let plugin = &world.plugin;
+pub fn refused(refusal: &Refusal, observed: &Observed) -> PluginStatus {
+    let plugin = &observed.plugin;
     let before = plugin.status.clone().unwrap_or_default();
     let generation = plugin.metadata.generation.unwrap_or_default();
-    let ready = Condition::new(refusal.reason, &refusal.message, generation, Time(world.now));
+    let ready = Condition::new(refusal.reason, &refusal.message, generation, Time(observed.now));
     let others = before.conditions.iter().filter(|condition| condition.kind != ready.kind).cloned();
-    let conditions = settled([ready.clone()].into_iter().chain(others), world);
+    let conditions = settled([ready.clone()].into_iter().chain(others), observed);
     PluginStatus {
         observed_generation: Some(generation),
-        replicas: replicas(world),
+        replicas: replicas(observed),
         selector: Some(runners_of(&plugin.name_any())),
         conditions,
         ..before
@@ -79,8 +79,8 @@ pub fn refused(refusal: &Refusal, world: &World) -> PluginStatus {
 }
 
 /// Conditions whose status is what it was keep the time of their last transition.
-fn settled(conditions: impl Iterator<Item = Condition>, world: &World) -> Vec<Condition> {
-    let before = world.plugin.status.as_ref().map_or(&[][..], |status| &status.conditions);
+fn settled(conditions: impl Iterator<Item = Condition>, observed: &Observed) -> Vec<Condition> {
+    let before = observed.plugin.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let keep = |mut condition: Condition| {
         let same = before.iter().find(|it| it.kind == condition.kind);
         if let Some(same) = same.filter(|same| same.status == condition.status) {
@@ -98,21 +98,21 @@ fn few<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     names.filter(fits).take(MOST).cloned().collect()
 }
 
-fn replicas(world: &World) -> i32 {
-    let status = world.runner.as_ref().and_then(|runner| runner.status.as_ref());
+fn replicas(observed: &Observed) -> i32 {
+    let status = observed.runner.as_ref().and_then(|runner| runner.status.as_ref());
     status.and_then(|status| status.replicas).unwrap_or(0)
 }
 
 struct View<'a> {
     valid: &'a Valid,
-    world: &'a World,
+    observed: &'a Observed,
     plan: &'a Plan,
     pods: &'a Pods,
 }
 
 impl View<'_> {
     /// What of all is said of the whole: the first thing that keeps a call from being answered.
-    fn ready(&self, facts: &[Said; 6]) -> Said {
+    fn ready(&self, facts: &[ReasonMessage; 6]) -> ReasonMessage {
         let [built, configured, permitted, _kept, isolated, confined] = facts;
         if self.valid.suspend {
             return (
@@ -140,7 +140,7 @@ impl View<'_> {
         self.runs(confined)
     }
 
-    fn not_built(&self, built: &Said, confined: &Said) -> Said {
+    fn not_built(&self, built: &ReasonMessage, confined: &ReasonMessage) -> ReasonMessage {
         let refused = [Reason::NoRuntimeClass, Reason::NoUserNamespace].contains(&confined.0);
         match &self.plan.build {
             Build::Failed(failure) => {
@@ -163,11 +163,11 @@ impl View<'_> {
         }
     }
 
-    fn runs(&self, confined: &Said) -> Said {
+    fn runs(&self, confined: &ReasonMessage) -> ReasonMessage {
         if self.plan.replicas == 0 {
             return (Reason::Idle, "a call of its tools starts a runner".to_owned());
         }
-        let ready = self.world.runners().filter(|pod| look::is_ready(pod)).count();
+        let ready = self.observed.runners().filter(|pod| pod_status::is_ready(pod)).count();
         if ready > 0 {
             let text = if ready == 1 { "1 runner takes" } else { &format!("{ready} runners take") };
             return (Reason::Running, format!("{text} calls"));
@@ -191,7 +191,7 @@ impl View<'_> {
         }
     }
 
-    fn built(&self) -> Said {
+    fn built(&self) -> ReasonMessage {
         let serves = match &self.plan.record.serving {
             Some(serving) => format!("; {} goes on serving", what(serving)),
             None => String::new(),
@@ -225,8 +225,8 @@ impl View<'_> {
         }
     }
 
-    fn configured(&self) -> Said {
-        if let Config::Missing(name) = &self.world.config {
+    fn configured(&self) -> ReasonMessage {
+        if let Config::Missing(name) = &self.observed.config {
             return (
                 Reason::SecretMissing,
                 format!(
@@ -269,19 +269,19 @@ impl View<'_> {
     }
 
     fn is_unreadable(&self, key: &str) -> bool {
-        match &self.world.config {
+        match &self.observed.config {
             Config::Values { unreadable, .. } => unreadable.iter().any(|one| one == key),
             Config::NotAsked | Config::Missing(_) | Config::NotTheOwners(_) => false,
         }
     }
 
     fn valid_secret(&self) -> Option<String> {
-        let reference = self.world.plugin.spec.config_secret_ref.as_ref();
+        let reference = self.observed.plugin.spec.config_secret_ref.as_ref();
         reference.map(|reference| reference.name.clone())
     }
 
-    fn permitted(&self) -> Said {
-        let permissions = &self.world.plugin.spec.permissions;
+    fn permitted(&self) -> ReasonMessage {
+        let permissions = &self.observed.plugin.spec.permissions;
         let nothing = |message: &str| (Reason::NothingPermitted, message.to_owned());
         if permissions.is_empty() {
             return nothing(
@@ -303,7 +303,7 @@ impl View<'_> {
         }
     }
 
-    fn kept(&self) -> Said {
+    fn kept(&self) -> ReasonMessage {
         if self.valid.state == State::Ephemeral {
             let message = "spec.state is Ephemeral: its files end with each runner".to_owned();
             return (Reason::StateEphemeral, message);
@@ -316,7 +316,7 @@ impl View<'_> {
                     .to_owned(),
             );
         }
-        let claim = self.world.claim.as_ref().and_then(|claim| claim.status.as_ref());
+        let claim = self.observed.claim.as_ref().and_then(|claim| claim.status.as_ref());
         match claim.and_then(|status| status.phase.as_deref()) {
             Some("Bound") => (Reason::StateOnVolume, "its files are on a volume".to_owned()),
             Some("Lost") => (
@@ -327,7 +327,7 @@ impl View<'_> {
         }
     }
 
-    fn isolated(&self) -> Said {
+    fn isolated(&self) -> ReasonMessage {
         let Some(seen) = &self.plan.record.seen else {
             let message = "its first Pod looks at the network before anything runs".to_owned();
             return (Reason::NetworkNotProbed, message);
@@ -347,7 +347,7 @@ impl View<'_> {
         (reason, seen.detail.clone())
     }
 
-    fn confined(&self) -> Said {
+    fn confined(&self) -> ReasonMessage {
         let plan = self.plan;
         let as_asked = |message: &str| (Reason::AsAsked, message.to_owned());
         if let Some(class) = &plan.shape.class
@@ -432,7 +432,7 @@ impl View<'_> {
     }
 }
 
-fn unschedulable(message: &str) -> Said {
+fn unschedulable(message: &str) -> ReasonMessage {
     (Reason::Unschedulable, format!("no node takes its Pod: {message}"))
 }
 

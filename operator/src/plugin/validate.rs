@@ -10,8 +10,8 @@ use famulus_crds::plugin::{
 };
 use kube::ResourceExt;
 
-use super::amount;
-use super::dereference::{Config, World};
+use super::observe::{Config, Observed};
+use super::quantity;
 use crate::settings::Pods;
 
 /// A Plugin that can be worked with.
@@ -45,10 +45,10 @@ pub struct Refusal {
     pub message: String,
 }
 
-pub fn validate(world: &World, pods: &Pods) -> Result<Valid, Refusal> {
-    let plugin = &world.plugin;
+pub fn validate(observed: &Observed, pods: &Pods) -> Result<Valid, Refusal> {
+    let plugin = &observed.plugin;
     let spec = &plugin.spec;
-    if let Some(older) = &world.taken_by {
+    if let Some(older) = &observed.taken_by {
         return Err(Refusal {
             reason: Reason::NameTaken,
             message: format!(
@@ -65,7 +65,7 @@ pub fn validate(world: &World, pods: &Pods) -> Result<Valid, Refusal> {
             .to_owned(),
         );
     }
-    if let Config::NotTheOwners(name) = &world.config {
+    if let Config::NotTheOwners(name) = &observed.config {
         return invalid(format!(
             "spec.configSecretRef names the Secret {name}, which does not hold an owner's values; \
              name an Opaque Secret that you made"
@@ -130,7 +130,7 @@ fn fill_amounts(asked: Option<Amounts>, otherwise: Option<&Amounts>) -> Amounts 
 
 fn lower(request: &mut Option<Quantity>, limit: Option<&Quantity>, said: bool) {
     if let (Some(asked), Some(limit), false) = (&*request, limit, said)
-        && amount::value(&asked.0) > amount::value(&limit.0)
+        && quantity::value(&asked.0) > quantity::value(&limit.0)
     {
         *request = Some(limit.clone());
     }
@@ -149,7 +149,7 @@ fn consistent(resources: &Resources) -> Result<(), String> {
     ];
     for (what, (request, limit)) in table {
         if let (Some(request), Some(limit)) = (&request, &limit)
-            && amount::value(&request.0) > amount::value(&limit.0)
+            && quantity::value(&request.0) > quantity::value(&limit.0)
         {
             return Err(format!(
                 "spec.runner.resources asks for {} of {what} and is limited to {}; lower the \
@@ -158,7 +158,7 @@ fn consistent(resources: &Resources) -> Result<(), String> {
             ));
         }
         if let Some(limit) = &limit
-            && amount::value(&limit.0).is_some_and(|limit| limit <= 0.0)
+            && quantity::value(&limit.0).is_some_and(|limit| limit <= 0.0)
         {
             return Err(format!(
                 "spec.runner.resources.limits gives no {what}, with which nothing starts; raise it"

@@ -15,7 +15,7 @@ use rand::Rng as _;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Environment, Missing};
+use super::{Environment, EnvironmentError};
 
 /// What Pod Security does in the namespace: refuse, record and warn.
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
@@ -23,7 +23,7 @@ const MODES: [&str; 3] = ["enforce", "audit", "warn"];
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Environment(#[from] Missing),
+    Environment(#[from] EnvironmentError),
     #[error(
         "the key {key:?} of Secret {secret} asks for text with {part:?}, which no key before it gives"
     )]

@@ -12,7 +12,7 @@ pub mod retire;
 #[error(
     "the environment variable {name} is {what}; the chart sets it, so run this as its Job does"
 )]
-pub struct Missing {
+pub struct EnvironmentError {
     name: &'static str,
     what: String,
 }
@@ -21,13 +21,16 @@ pub struct Missing {
 struct Environment<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Environment<'_> {
-    fn text(&self, name: &'static str) -> Result<String, Missing> {
+    fn text(&self, name: &'static str) -> Result<String, EnvironmentError> {
         let value = (self.0)(name).filter(|value| !value.is_empty());
-        value.ok_or_else(|| Missing { name, what: "not set".to_owned() })
+        value.ok_or_else(|| EnvironmentError { name, what: "not set".to_owned() })
     }
 
-    fn json<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T, Missing> {
+    fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &'static str,
+    ) -> Result<T, EnvironmentError> {
         serde_json::from_str(&self.text(name)?)
-            .map_err(|error| Missing { name, what: format!("not readable ({error})") })
+            .map_err(|error| EnvironmentError { name, what: format!("not readable ({error})") })
     }
 }

@@ -24,7 +24,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{Environment, Missing};
+use super::{Environment, EnvironmentError};
 
 /// How often Pods are looked for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ const FINALIZERS: &str = "famulus.dev/";
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Environment(#[from] Missing),
+    Environment(#[from] EnvironmentError),
     #[error("the Deployment {name} cannot be scaled to nothing")]
     Stop { name: String, source: kube::Error },
     #[error("the Lease {name} cannot be deleted")]

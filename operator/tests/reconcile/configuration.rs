@@ -126,6 +126,6 @@ async fn a_foreign_secret_with_the_name_is_not_overwritten() {
     bench.plugin(json!({}));
     bench.cluster.put("secrets", json!({"metadata": {"name": "weather-mounted"}, "data": {}}));
     let error = bench.try_reconcile().await.unwrap_err();
-    assert_eq!(error.failing().name(), "blocked");
+    assert_eq!(error.kind().name(), "blocked");
     assert_eq!(bench.cluster.writes(), [""; 0]);
 }

@@ -33,7 +33,7 @@ async fn whatever_fails_is_told_by_kind_and_done_at_the_next_look() {
             bench.plugin(json!({}));
             bench.cluster.fail(method.clone(), path, how);
             let error = bench.try_reconcile().await.expect_err(path);
-            assert_eq!(error.failing().name(), kind, "{path}");
+            assert_eq!(error.kind().name(), kind, "{path}");
             bench.cluster.writes();
             bench.settle().await;
             assert_eq!(bench.ready().1, "Building", "{path}");
@@ -95,7 +95,7 @@ async fn a_record_that_somebody_else_wrote_meanwhile_is_read_anew() {
     bench.build_ends(&revision('b'), &[]);
     bench.cluster.fail(Method::PATCH, "secrets/weather-mounted", How::Status(409, "Conflict"));
     let error = bench.try_reconcile().await.unwrap_err();
-    assert_eq!(error.failing().name(), "conflict");
+    assert_eq!(error.kind().name(), "conflict");
     assert_eq!(bench.status()["rendered"], 2, "nothing is told that is not so");
     bench.cluster.writes();
     bench.settle().await;

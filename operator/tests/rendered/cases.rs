@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use famulus_crds::plugin::Plugin;
-use famulus_operator::plugin::build::{Desired, From, build};
-use famulus_operator::plugin::dereference::{Config, World};
+use famulus_operator::plugin::build::{BuildInput, Desired, build};
+use famulus_operator::plugin::observe::{Config, Observed};
 use famulus_operator::plugin::plan::plan;
 use famulus_operator::plugin::record::{RECORD, Record, Revision};
 use famulus_operator::plugin::validate::validate;
@@ -72,11 +72,11 @@ pub(crate) fn made(
     serving: Option<&str>,
     pods: &Pods,
 ) -> Result<Vec<Value>, Failed> {
-    let world = world(plugin, serving)?;
-    let valid = validate(&world, pods).map_err(|refusal| refusal.message)?;
-    let plan = plan(&valid, &world, pods, &std::collections::BTreeSet::new());
+    let observed = observed(plugin, serving)?;
+    let valid = validate(&observed, pods).map_err(|refusal| refusal.message)?;
+    let plan = plan(&valid, &observed, pods, &std::collections::BTreeSet::new());
     let root_key = b"a-root-key-of-thirty-two-bytes!!";
-    let from = From { valid: &valid, plan: &plan, pods, user: 34_567, root_key };
+    let from = BuildInput { valid: &valid, plan: &plan, pods, user: 34_567, root_key };
     let Desired { identity, mounted, state, runner, build } = build(from);
     let mut objects = vec![serde_json::to_value(identity)?, readable(mounted)?];
     if let Some(state) = state {
@@ -118,7 +118,7 @@ pub(crate) fn pods(settings: &[(&str, &str)]) -> Result<Pods, Failed> {
     Ok(Settings::read(variables)?.pods)
 }
 
-fn world(plugin: &Value, serving: Option<&str>) -> Result<World, Failed> {
+fn observed(plugin: &Value, serving: Option<&str>) -> Result<Observed, Failed> {
     let spec = &plugin["spec"];
     let plugin: Plugin = serde_json::from_value(plugin.clone())?;
     let claim: PersistentVolumeClaim = serde_json::from_value(json!({
@@ -144,7 +144,7 @@ fn world(plugin: &Value, serving: Option<&str>) -> Result<World, Failed> {
         secret.metadata.annotations = Some([(RECORD.to_owned(), record.text())].into());
         secret
     });
-    Ok(World {
+    Ok(Observed {
         plugin: Arc::new(plugin),
         taken_by: None,
         identity: None,

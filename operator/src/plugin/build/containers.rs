@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::super::amount;
 use super::super::plan::Volume;
-use super::From;
+use super::super::quantity;
+use super::BuildInput;
 use super::mounted::PASSWD;
 
 /// Looks at the network, first of all.
@@ -38,26 +38,26 @@ const STATE_FILES: u64 = 50_000;
 /// The part of a state volume that a plugin may fill: what is left keeps revisions switchable.
 const STATE_SHARE: f64 = 0.9;
 
-pub(super) fn probe(from: From<'_>) -> Container {
-    container(from, PROBE, &from.valid.resources, &[])
+pub(super) fn probe(input: BuildInput<'_>) -> Container {
+    container(input, PROBE, &input.valid.resources, &[])
 }
 
-pub(super) fn bundle(from: From<'_>) -> Container {
+pub(super) fn bundle(input: BuildInput<'_>) -> Container {
     let mounts = [("order", "/run/famulus/build", ReadOnly), ("work", "/work", Writable)];
-    container(from, BUNDLE, &from.pods.build_resources, &mounts)
+    container(input, BUNDLE, &input.pods.build_resources, &mounts)
 }
 
-pub(super) fn build(from: From<'_>) -> Container {
+pub(super) fn build(input: BuildInput<'_>) -> Container {
     let mounts = [
         ("work", "/work", ReadOnly),
         ("config", "/run/famulus/mounted", ReadOnly),
         ("state", "/state", Writable),
         ("plugins", "/plugins", Writable),
     ];
-    with_passwd(container(from, BUILD, &from.pods.build_resources, &mounts), "config")
+    with_passwd(container(input, BUILD, &input.pods.build_resources, &mounts), "config")
 }
 
-pub(super) fn runner(from: From<'_>) -> Container {
+pub(super) fn runner(input: BuildInput<'_>) -> Container {
     let mounts = [
         ("mounted", "/run/famulus/mounted", ReadOnly),
         ("kept", "/run/famulus/kept", Writable),
@@ -83,11 +83,11 @@ pub(super) fn runner(from: From<'_>) -> Container {
             failure_threshold: Some(3),
             ..Probe::default()
         }),
-        ..container(from, RUNNER, &from.valid.resources, &mounts)
+        ..container(input, RUNNER, &input.valid.resources, &mounts)
     };
     // Without a volume that stays it has its revision from the app.
-    if from.plan.volume == Volume::Scratch {
-        let app = variable("BUNDLES", format!("http://{}", from.pods.callback));
+    if input.plan.volume == Volume::Scratch {
+        let app = variable("BUNDLES", format!("http://{}", input.pods.callback));
         container.env.get_or_insert_default().push(app);
     }
     with_passwd(container, "mounted")
@@ -113,7 +113,7 @@ enum Access {
 use Access::{ReadOnly, Writable};
 
 fn container(
-    from: From<'_>,
+    input: BuildInput<'_>,
     name: &str,
     resources: &Resources,
     mounts: &[(&str, &str, Access)],
@@ -128,10 +128,10 @@ fn container(
     };
     Container {
         name: name.to_owned(),
-        image: Some(from.pods.image.clone()),
+        image: Some(input.pods.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some([PROGRAM.to_owned()].into_iter().chain(step).collect()),
-        env: Some(environment(from)),
+        env: Some(environment(input)),
         resources: Some(requirements(resources)),
         security_context: Some(confined()),
         volume_mounts: Some(mounts.iter().chain([&temporary]).map(mount).collect()),
@@ -140,11 +140,11 @@ fn container(
 }
 
 /// Much the same for all: a container passes over what is another's. Nothing of it is secret.
-fn environment(from: From<'_>) -> Vec<EnvVar> {
-    let pods = from.pods;
-    let name = &from.valid.name;
+fn environment(input: BuildInput<'_>) -> Vec<EnvVar> {
+    let pods = input.pods;
+    let name = &input.valid.name;
     let denied: Vec<String> = pods.denied.iter().map(ToString::to_string).collect();
-    let size = amount::value(&pods.state_size.0).unwrap_or_default();
+    let size = quantity::value(&pods.state_size.0).unwrap_or_default();
     let variables = [
         ("PLUGIN", format!("/plugins/{name}")),
         ("MOUNTED", "/run/famulus/mounted".to_owned()),

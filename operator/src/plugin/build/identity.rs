@@ -3,11 +3,11 @@
 use famulus_crds::names::{Child, child};
 use k8s_openapi::api::core::v1::ServiceAccount;
 
-use super::{From, USER};
+use super::{BuildInput, USER};
 
-pub(super) fn write(from: From<'_>) -> ServiceAccount {
-    let mut metadata = from.meta(child(&from.valid.object, Child::Identity));
-    metadata.annotations = Some([(USER.to_owned(), from.user.to_string())].into());
+pub(super) fn write(input: BuildInput<'_>) -> ServiceAccount {
+    let mut metadata = input.meta(child(&input.valid.object, Child::Identity));
+    metadata.annotations = Some([(USER.to_owned(), input.user.to_string())].into());
     ServiceAccount {
         metadata,
         automount_service_account_token: Some(false),

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::mounted::BEARER;
-use super::pod::{self, Reach};
-use super::{From, containers};
+use super::pod::{self, EgressClass};
+use super::{BuildInput, containers};
 use crate::plugin::plan::Order;
 
 /// The key of the order, and so the name of its file.
@@ -22,18 +22,18 @@ const LONGEST: i64 = 900;
 /// Seconds that a build that ended stays to be looked at.
 const KEPT: i32 = 3600;
 
-pub(super) fn write(from: From<'_>, order: &Order) -> (Secret, Job) {
-    let name = child(&from.valid.object, Child::Build(order.key));
-    (secret(from, order, name.clone()), job(from, name))
+pub(super) fn write(input: BuildInput<'_>, order: &Order) -> (Secret, Job) {
+    let name = child(&input.valid.object, Child::Build(order.key));
+    (secret(input, order, name.clone()), job(input, name))
 }
 
-fn secret(from: From<'_>, order: &Order, name: String) -> Secret {
+fn secret(input: BuildInput<'_>, order: &Order, name: String) -> Secret {
     let data = [
-        (ORDER.to_owned(), ByteString(text(from, &order.source))),
-        (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
+        (ORDER.to_owned(), ByteString(text(input, &order.source))),
+        (BEARER.to_owned(), ByteString(input.bearer().into_bytes())),
     ];
     Secret {
-        metadata: from.meta(name),
+        metadata: input.meta(name),
         type_: Some("Opaque".to_owned()),
         data: Some(data.into()),
         ..Secret::default()
@@ -41,25 +41,25 @@ fn secret(from: From<'_>, order: &Order, name: String) -> Secret {
 }
 
 /// An order in JSON, as `famulus-runner bundle` reads it.
-fn text(from: From<'_>, source: &BuildSource) -> Vec<u8> {
+fn text(input: BuildInput<'_>, source: &BuildSource) -> Vec<u8> {
     let order = BuildOrder {
-        plugin: from.valid.name.clone(),
-        uid: from.valid.uid.clone(),
-        rendered: from.plan.record.rendered,
-        callback: format!("http://{}", from.pods.callback),
+        plugin: input.valid.name.clone(),
+        uid: input.valid.uid.clone(),
+        rendered: input.plan.record.rendered,
+        callback: format!("http://{}", input.pods.callback),
         source: source.clone(),
-        allow_hosts: from.pods.allow_hosts.clone(),
+        allow_hosts: input.pods.allow_hosts.clone(),
     };
     // Texts and lists of them always become JSON.
     serde_json::to_vec(&order).unwrap_or_default()
 }
 
-fn job(from: From<'_>, name: String) -> Job {
-    let init = vec![containers::probe(from), containers::bundle(from)];
+fn job(input: BuildInput<'_>, name: String) -> Job {
+    let init = vec![containers::probe(input), containers::bundle(input)];
     let volumes = vec![
         pod::order(name.clone()),
-        pod::config(from),
-        pod::state(from),
+        pod::config(input),
+        pod::state(input),
         // A bundle has 64 MiB at most, and its clone some history.
         pod::disk("work", "512Mi"),
         pod::memory("plugins", "1Mi"),
@@ -68,10 +68,10 @@ fn job(from: From<'_>, name: String) -> Job {
     let spec = PodSpec {
         restart_policy: Some("Never".to_owned()),
         termination_grace_period_seconds: Some(10),
-        ..pod::spec(from, init, vec![containers::build(from)], volumes)
+        ..pod::spec(input, init, vec![containers::build(input)], volumes)
     };
     Job {
-        metadata: from.meta(name),
+        metadata: input.meta(name),
         spec: Some(JobSpec {
             // The operator decides whether it is tried again.
             backoff_limit: Some(0),
@@ -79,7 +79,7 @@ fn job(from: From<'_>, name: String) -> Job {
             ttl_seconds_after_finished: Some(KEPT),
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
-                    labels: Some(pod::labels(from, Part::Build, Reach::Internet)),
+                    labels: Some(pod::labels(input, Part::Build, EgressClass::Internet)),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(spec),

@@ -44,7 +44,7 @@ pub struct Desired {
 
 /// All that objects are written from.
 #[derive(Clone, Copy)]
-pub struct From<'a> {
+pub struct BuildInput<'a> {
     pub valid: &'a Valid,
     pub plan: &'a Plan,
     pub pods: &'a Pods,
@@ -53,13 +53,13 @@ pub struct From<'a> {
     pub root_key: &'a [u8],
 }
 
-pub fn build(from: From<'_>) -> Desired {
+pub fn build(input: BuildInput<'_>) -> Desired {
     Desired {
-        identity: identity::write(from),
-        mounted: mounted::write(from),
-        state: from.plan.wants_claim.then(|| state::write(from)),
-        runner: runner::write(from),
-        build: from.plan.order.as_ref().map(|order| job::write(from, order)),
+        identity: identity::write(input),
+        mounted: mounted::write(input),
+        state: input.plan.wants_claim.then(|| state::write(input)),
+        runner: runner::write(input),
+        build: input.plan.order.as_ref().map(|order| job::write(input, order)),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn content(valid: &Valid, plan: &Plan) -> String {
     mounted::content(valid, plan)
 }
 
-impl From<'_> {
+impl BuildInput<'_> {
     fn bearer(&self) -> String {
         bearer::runner(self.root_key, &self.valid.uid, self.plan.record.rendered)
     }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::super::plan::Plan;
 use super::super::record::RECORD;
 use super::super::validate::Valid;
-use super::{From, digest};
+use super::{BuildInput, digest};
 
 /// The keys of the Secret, and so the names of the files.
 pub(super) const CONFIG: &str = "config.json";
@@ -18,15 +18,15 @@ pub(super) const BEARER: &str = "bearer";
 pub(super) const WANTED: &str = "wanted.json";
 pub(super) const PASSWD: &str = "passwd";
 
-pub(super) fn write(from: From<'_>) -> Secret {
-    let plan = from.plan;
-    let mut metadata = from.meta(child(&from.valid.object, Child::Mounted));
+pub(super) fn write(input: BuildInput<'_>) -> Secret {
+    let plan = input.plan;
+    let mut metadata = input.meta(child(&input.valid.object, Child::Mounted));
     metadata.annotations = Some([(RECORD.to_owned(), plan.record.text())].into());
     let data = BTreeMap::from([
         (CONFIG.to_owned(), ByteString(config(plan))),
-        (BEARER.to_owned(), ByteString(from.bearer().into_bytes())),
-        (WANTED.to_owned(), ByteString(wanted(from.valid, plan))),
-        (PASSWD.to_owned(), ByteString(passwd(from.user))),
+        (BEARER.to_owned(), ByteString(input.bearer().into_bytes())),
+        (WANTED.to_owned(), ByteString(wanted(input.valid, plan))),
+        (PASSWD.to_owned(), ByteString(passwd(input.user))),
     ]);
     Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() }
 }

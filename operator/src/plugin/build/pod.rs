@@ -12,19 +12,19 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-use super::From;
+use super::BuildInput;
 use super::job::ORDER;
 use super::mounted::{BEARER, CONFIG, PASSWD, WANTED};
 use crate::plugin::plan;
 
 /// Which egress class the policies give a Pod.
 #[derive(Clone, Copy)]
-pub(super) enum Reach {
+pub(super) enum EgressClass {
     None,
     Internet,
 }
 
-impl Reach {
+impl EgressClass {
     fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -34,30 +34,34 @@ impl Reach {
 }
 
 /// Ours only: nothing that an owner wrote becomes a label, so that no policy can be chosen by it.
-pub(super) fn labels(from: From<'_>, part: Part, reach: Reach) -> BTreeMap<String, String> {
-    let mut labels = from.labels();
-    let own = [(PART, part.name()), (EGRESS, reach.name()), (CALLBACK, ALLOWED)];
+pub(super) fn labels(
+    input: BuildInput<'_>,
+    part: Part,
+    egress: EgressClass,
+) -> BTreeMap<String, String> {
+    let mut labels = input.labels();
+    let own = [(PART, part.name()), (EGRESS, egress.name()), (CALLBACK, ALLOWED)];
     labels.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     labels
 }
 
 pub(super) fn spec(
-    from: From<'_>,
+    input: BuildInput<'_>,
     init: Vec<Container>,
     containers: Vec<Container>,
     volumes: Vec<Volume>,
 ) -> PodSpec {
-    let pods = from.pods;
-    let plan = from.plan;
+    let pods = input.pods;
+    let plan = input.plan;
     let secrets = pods.pull_secrets.iter().cloned();
     let secrets = secrets.map(|name| LocalObjectReference { name }).collect::<Vec<_>>();
     PodSpec {
-        service_account_name: Some(child(&from.valid.object, Child::Identity)),
+        service_account_name: Some(child(&input.valid.object, Child::Identity)),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         host_users: plan.user_namespace.is_asked().then_some(false),
         runtime_class_name: plan.shape.class.clone(),
-        security_context: Some(security(from.user)),
+        security_context: Some(security(input.user)),
         dns_policy: Some("None".to_owned()),
         dns_config: Some(PodDNSConfig {
             nameservers: Some(vec![pods.resolver.to_string()]),
@@ -67,7 +71,7 @@ pub(super) fn spec(
             }]),
             searches: None,
         }),
-        affinity: plan.shape.claim.then(|| affinity(from)),
+        affinity: plan.shape.claim.then(|| affinity(input)),
         node_selector: Some(pods.node_selector.clone()).filter(|labels| !labels.is_empty()),
         tolerations: Some(pods.tolerations.clone()).filter(|list| !list.is_empty()),
         image_pull_secrets: Some(secrets).filter(|list| !list.is_empty()),
@@ -95,11 +99,11 @@ fn security(user: i64) -> PodSecurityContext {
 }
 
 /// Build and runner work on one volume, and so on one node.
-fn affinity(from: From<'_>) -> Affinity {
+fn affinity(input: BuildInput<'_>) -> Affinity {
     let parts = [Part::Runner, Part::Build].map(|part| part.name().to_owned());
     let term = PodAffinityTerm {
         label_selector: Some(LabelSelector {
-            match_labels: Some([(PLUGIN.to_owned(), from.valid.stem.clone())].into()),
+            match_labels: Some([(PLUGIN.to_owned(), input.valid.stem.clone())].into()),
             match_expressions: Some(vec![LabelSelectorRequirement {
                 key: PART.to_owned(),
                 operator: "In".to_owned(),
@@ -119,12 +123,12 @@ fn affinity(from: From<'_>) -> Affinity {
 }
 
 /// `/state`: the claim, or room on the node that ends with the Pod.
-pub(super) fn state(from: From<'_>) -> Volume {
-    if matches!(from.plan.volume, plan::Volume::Scratch) {
+pub(super) fn state(input: BuildInput<'_>) -> Volume {
+    if matches!(input.plan.volume, plan::Volume::Scratch) {
         return Volume {
             name: "state".to_owned(),
             empty_dir: Some(EmptyDirVolumeSource {
-                size_limit: Some(Quantity(from.pods.state_size.0.clone())),
+                size_limit: Some(Quantity(input.pods.state_size.0.clone())),
                 ..EmptyDirVolumeSource::default()
             }),
             ..Volume::default()
@@ -133,7 +137,7 @@ pub(super) fn state(from: From<'_>) -> Volume {
     Volume {
         name: "state".to_owned(),
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-            claim_name: child(&from.valid.object, Child::State),
+            claim_name: child(&input.valid.object, Child::State),
             read_only: None,
         }),
         ..Volume::default()
@@ -163,13 +167,13 @@ fn empty(name: &str, size: &str, medium: Option<&str>) -> Volume {
 }
 
 /// What the runner mounts.
-pub(super) fn mounted(from: From<'_>) -> Volume {
-    secret("mounted", child(&from.valid.object, Child::Mounted), &[CONFIG, BEARER, WANTED, PASSWD])
+pub(super) fn mounted(input: BuildInput<'_>) -> Volume {
+    secret("mounted", child(&input.valid.object, Child::Mounted), &[CONFIG, BEARER, WANTED, PASSWD])
 }
 
 /// The configuration alone: the build runs code of the plugin, and is given no bearer.
-pub(super) fn config(from: From<'_>) -> Volume {
-    secret("config", child(&from.valid.object, Child::Mounted), &[CONFIG, PASSWD])
+pub(super) fn config(input: BuildInput<'_>) -> Volume {
+    secret("config", child(&input.valid.object, Child::Mounted), &[CONFIG, PASSWD])
 }
 
 /// The order of a bundling container, in the Secret of this name.

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{self, Reach};
-use super::{From, containers, digest};
+use super::pod::{self, EgressClass};
+use super::{BuildInput, containers, digest};
 use crate::plugin::plan::{Plan, Volume};
 use crate::plugin::replace::SHAPE;
 
@@ -21,23 +21,23 @@ const GRACE: i64 = 330;
 /// The annotation of Pods without a volume with the revision that they were started for.
 const REVISION: &str = "famulus.dev/revision";
 
-pub(super) fn write(from: From<'_>) -> Deployment {
-    let template = template(from);
+pub(super) fn write(input: BuildInput<'_>) -> Deployment {
+    let template = template(input);
     // Values of our own types always become JSON.
     let shape = digest(&serde_json::to_vec(&template).unwrap_or_default());
-    let mut metadata = from.meta(child(&from.valid.object, Child::Runner));
+    let mut metadata = input.meta(child(&input.valid.object, Child::Runner));
     metadata.annotations = Some([(SHAPE.to_owned(), shape)].into());
-    let own = [(PLUGIN, from.valid.stem.as_str()), (PART, Part::Runner.name())];
+    let own = [(PLUGIN, input.valid.stem.as_str()), (PART, Part::Runner.name())];
     Deployment {
         metadata,
         spec: DeploymentSpec {
-            replicas: Some(from.plan.replicas),
+            replicas: Some(input.plan.replicas),
             revision_history_limit: Some(0),
             selector: LabelSelector {
                 match_labels: Some(own.map(|(key, value)| (key.into(), value.into())).into()),
                 match_expressions: None,
             },
-            strategy: Some(strategy(from.plan)),
+            strategy: Some(strategy(input.plan)),
             template,
             ..DeploymentSpec::default()
         },
@@ -65,33 +65,33 @@ fn ends_first() -> DeploymentStrategy {
     DeploymentStrategy { type_: Some("Recreate".to_owned()), rolling_update: None }
 }
 
-fn template(from: From<'_>) -> PodTemplateSpec {
-    let plan = from.plan;
+fn template(input: BuildInput<'_>) -> PodTemplateSpec {
+    let plan = input.plan;
     // The runner begins at once: it looks at the network itself, and without a volume it takes its
     // revision itself. Each container before it would cost up to a second, which is how often the
     // kubelet looks.
     let volumes = vec![
-        pod::mounted(from),
-        pod::state(from),
+        pod::mounted(input),
+        pod::state(input),
         pod::disk("kept", "256Mi"),
         pod::memory("plugins", "1Mi"),
         pod::memory("tmp", "64Mi"),
     ];
     let serving = plan.record.serving.as_ref().filter(|_| plan.volume == Volume::Scratch);
     let annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
-    let reach = match from.valid.egress {
-        EgressMode::None => Reach::None,
-        EgressMode::Internet => Reach::Internet,
+    let egress = match input.valid.egress {
+        EgressMode::None => EgressClass::None,
+        EgressMode::Internet => EgressClass::Internet,
     };
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(pod::labels(from, Part::Runner, reach)),
+            labels: Some(pod::labels(input, Part::Runner, egress)),
             annotations,
             ..ObjectMeta::default()
         }),
         spec: Some(PodSpec {
             termination_grace_period_seconds: Some(GRACE),
-            ..pod::spec(from, Vec::new(), vec![containers::runner(from)], volumes)
+            ..pod::spec(input, Vec::new(), vec![containers::runner(input)], volumes)
         }),
     }
 }

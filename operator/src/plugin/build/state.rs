@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{From, USER};
+use super::{BuildInput, USER};
 
-pub(super) fn write(from: From<'_>) -> PersistentVolumeClaim {
-    let mut metadata = from.meta(child(&from.valid.object, Child::State));
+pub(super) fn write(input: BuildInput<'_>) -> PersistentVolumeClaim {
+    let mut metadata = input.meta(child(&input.valid.object, Child::State));
     // The files on it belong to this user, whatever becomes of the ServiceAccount.
-    metadata.annotations = Some([(USER.to_owned(), from.user.to_string())].into());
-    let size = Quantity(from.pods.state_size.0.clone());
+    metadata.annotations = Some([(USER.to_owned(), input.user.to_string())].into());
+    let size = Quantity(input.pods.state_size.0.clone());
     PersistentVolumeClaim {
         metadata,
         spec: Some(PersistentVolumeClaimSpec {
@@ -21,7 +21,7 @@ pub(super) fn write(from: From<'_>) -> PersistentVolumeClaim {
                 requests: Some([("storage".to_owned(), size)].into()),
                 ..VolumeResourceRequirements::default()
             }),
-            storage_class_name: from.pods.storage_class.clone(),
+            storage_class_name: input.pods.storage_class.clone(),
             ..PersistentVolumeClaimSpec::default()
         }),
         ..PersistentVolumeClaim::default()

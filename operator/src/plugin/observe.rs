@@ -23,7 +23,7 @@ use crate::context::Context;
 
 /// What is known about one Plugin.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Observed {
     pub plugin: Arc<Plugin>,
     /// An older Plugin with the same name of its own.
     pub taken_by: Option<String>,
@@ -66,7 +66,7 @@ impl Config {
     }
 }
 
-impl World {
+impl Observed {
     /// The Pods that run the plugin's tools, and are not about to end.
     pub fn runners(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.of_part(Part::Runner).filter(|pod| pod.metadata.deletion_timestamp.is_none())
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-pub async fn dereference(plugin: Arc<Plugin>, context: &Context) -> Result<World, Error> {
+pub async fn observe(plugin: Arc<Plugin>, context: &Context) -> Result<Observed, Error> {
     let name = plugin.name_any();
     let uid = plugin.uid().unwrap_or_default();
     let stem = stem(&name);
@@ -100,7 +100,7 @@ pub async fn dereference(plugin: Arc<Plugin>, context: &Context) -> Result<World
     ];
     let user = context.users.of(&uid, noted.into_iter().flatten().next());
     let user = user.ok_or_else(|| Error::NoUser { name: name.clone() })?;
-    Ok(World {
+    Ok(Observed {
         taken_by: taken_by(&plugin, &stores.plugins.indexed(&plugin.spec.name)),
         identity,
         claim,

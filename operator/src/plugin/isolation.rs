@@ -7,22 +7,22 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::build::containers::accepts_open_network;
-use super::dereference::World;
-use super::look;
-use super::record::{Record, Seen};
+use super::observe::Observed;
+use super::pod_status;
+use super::record::{ProbeResult, Record};
 use super::validate::Valid;
 use crate::settings::Pods;
 
 /// Takes in what the newest probe found.
-pub fn take_in(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
+pub fn update_record(record: &mut Record, valid: &Valid, observed: &Observed, pods: &Pods) {
     // Of a Pod of another class nothing follows for this one.
-    let found = world.pods.iter().filter_map(|pod| {
+    let found = observed.pods.iter().filter_map(|pod| {
         let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
-        let probed = look::probed(pod).filter(|_| class == valid.class)?;
+        let probed = pod_status::probed(pod).filter(|_| class == valid.class)?;
         Some((pod.creation_timestamp(), class, probed))
     });
     if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
-        record.seen = Some(Seen {
+        record.seen = Some(ProbeResult {
             network: probed.network,
             detail: probed.detail,
             user_namespace: probed.user_namespace,
@@ -32,27 +32,27 @@ pub fn take_in(record: &mut Record, valid: &Valid, world: &World, pods: &Pods) {
         record.seen = None;
     }
     if !pods.accept_open_network {
-        of_runner(record, valid, world);
+        of_runner(record, valid, observed);
     }
 }
 
 /// Whether runners are up that run in an open network, which is no longer accepted.
-pub fn is_recalled(world: &World, pods: &Pods) -> bool {
-    !pods.accept_open_network && world.runners().any(|pod| accepts_open_network(pod))
+pub fn is_recalled(observed: &Observed, pods: &Pods) -> bool {
+    !pods.accept_open_network && observed.runners().any(|pod| accepts_open_network(pod))
 }
 
 /// A runner looks for itself, and takes calls only in a closed network, unless it was started to take
 /// them in any. A Pod that asked for a user namespace and runs has one.
-fn of_runner(record: &mut Record, valid: &Valid, world: &World) {
-    let tells = |pod: &&Arc<Pod>| look::is_ready(pod) && !accepts_open_network(pod);
-    let Some(pod) = world.runners().find(tells) else { return };
+fn of_runner(record: &mut Record, valid: &Valid, observed: &Observed) {
+    let tells = |pod: &&Arc<Pod>| pod_status::is_ready(pod) && !accepts_open_network(pod);
+    let Some(pod) = observed.runners().find(tells) else { return };
     let Some(spec) = &pod.spec else { return };
     let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
     if is_closed || spec.runtime_class_name != valid.class {
         return;
     }
     let namespace = record.seen.as_ref().map(|seen| seen.user_namespace);
-    record.seen = Some(Seen {
+    record.seen = Some(ProbeResult {
         network: Network::Closed,
         detail: "its runner found it closed".to_owned(),
         user_namespace: namespace.unwrap_or_else(|| spec.host_users == Some(false)),

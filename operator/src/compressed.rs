@@ -12,35 +12,41 @@ use serde::de::DeserializeOwned;
 /// What a compressed object refers back to; the format sees no farther.
 const LONGEST: usize = 64 * 1024;
 
-/// One object. It is read with the [`Press`] that made it.
-pub(crate) struct Packed(Box<[u8]>);
+/// One object. It is read with the [`Compressor`] that made it.
+pub(crate) struct Compressed(Box<[u8]>);
 
 /// Packs objects of one kind.
 #[derive(Default)]
-pub(crate) struct Press {
+pub(crate) struct Compressor {
     dictionary: OnceLock<Box<[u8]>>,
 }
 
-impl Press {
-    pub(crate) fn pack<K: Serialize>(&self, object: &K) -> Result<Packed, serde_json::Error> {
+impl Compressor {
+    pub(crate) fn compress<K: Serialize>(
+        &self,
+        object: &K,
+    ) -> Result<Compressed, serde_json::Error> {
         let text = serde_json::to_vec(object)?;
         let dictionary =
             self.dictionary.get_or_init(|| text[text.len().saturating_sub(LONGEST)..].into());
-        Ok(Packed(compress_prepend_size_with_dict(&text, dictionary).into()))
+        Ok(Compressed(compress_prepend_size_with_dict(&text, dictionary).into()))
     }
 
-    pub(crate) fn unpack<K: DeserializeOwned>(&self, packed: &Packed) -> Result<K, UnpackError> {
-        // Nothing was packed before there was one.
+    pub(crate) fn decompress<K: DeserializeOwned>(
+        &self,
+        compressed: &Compressed,
+    ) -> Result<K, UnpackError> {
+        // Nothing was compressed before there was one.
         let dictionary = self.dictionary.get().map_or(&[][..], |bytes| bytes);
-        let text = decompress_size_prepended_with_dict(&packed.0, dictionary)?;
+        let text = decompress_size_prepended_with_dict(&compressed.0, dictionary)?;
         Ok(serde_json::from_slice(&text)?)
     }
 }
 
-/// What was packed cannot be read: it was not packed by this press.
+/// What was compressed cannot be read: another compressor made it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnpackError {
-    #[error("its bytes are not of this press")]
+    #[error("its bytes are not of this compressor")]
     Bytes(#[from] lz4_flex::block::DecompressError),
     #[error("it is no object of this kind")]
     Object(#[from] serde_json::Error),
@@ -66,32 +72,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_read_again() {
-        let press = Press::default();
+    fn what_is_compressed_is_read_again() {
+        let compressor = Compressor::default();
         for (number, note) in [(0, ""), (1, "short"), (2, &"long ".repeat(40_000)), (3, "ü\u{0}")]
         {
             let before = account(number, note);
-            let packed = press.pack(&before).unwrap();
-            assert_eq!(press.unpack::<ServiceAccount>(&packed).unwrap(), before, "{number}");
+            let compressed = compressor.compress(&before).unwrap();
+            assert_eq!(
+                compressor.decompress::<ServiceAccount>(&compressed).unwrap(),
+                before,
+                "{number}"
+            );
         }
     }
 
     #[test]
     fn one_more_of_a_kind_takes_next_to_nothing() {
-        let press = Press::default();
-        let first = press.pack(&account(1, "of the first")).unwrap();
+        let compressor = Compressor::default();
+        let first = compressor.compress(&account(1, "of the first")).unwrap();
         let one = account(2, "of the second");
-        let packed = press.pack(&one).unwrap();
+        let compressed = compressor.compress(&one).unwrap();
         let text = serde_json::to_vec(&one).unwrap();
-        assert!(packed.0.len() < text.len() / 3, "{} of {}", packed.0.len(), text.len());
-        assert_eq!(press.unpack::<ServiceAccount>(&first).unwrap().name_any(), "p1-identity");
+        assert!(compressed.0.len() < text.len() / 3, "{} of {}", compressed.0.len(), text.len());
+        assert_eq!(
+            compressor.decompress::<ServiceAccount>(&first).unwrap().name_any(),
+            "p1-identity"
+        );
     }
 
     #[test]
     fn another_press_does_not_pass_off_something_else() {
-        let (press, other) = (Press::default(), Press::default());
-        press.pack(&account(1, "a")).unwrap();
-        let packed = press.pack(&account(2, "a")).unwrap();
-        assert!(other.unpack::<ServiceAccount>(&packed).is_err());
+        let (compressor, other) = (Compressor::default(), Compressor::default());
+        compressor.compress(&account(1, "a")).unwrap();
+        let compressed = compressor.compress(&account(2, "a")).unwrap();
+        assert!(other.decompress::<ServiceAccount>(&compressed).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! Who is to be looked at: the names of Plugins that somebody asked for, each once however often.
+//! The work queue: the names of the Plugins to reconcile, each once however often it was added.
 //!
-//! Asking never waits. A watch that had to wait for the controller could not finish the list that
+//! Adding never waits. A watch that had to wait for the controller could not finish the list that
 //! the controller waits for.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// Clones share it.
 #[derive(Clone, Default)]
-pub struct Asked {
+pub struct WorkQueue {
     shared: Arc<Shared>,
 }
 
@@ -22,8 +22,8 @@ struct Shared {
     more: Notify,
 }
 
-impl Asked {
-    pub fn ask(&self, name: String) {
+impl WorkQueue {
+    pub fn push(&self, name: String) {
         self.shared.names.lock().insert(name);
         self.shared.more.notify_one();
     }
@@ -34,7 +34,7 @@ impl Asked {
             if let Some(name) = self.shared.names.lock().pop_first() {
                 return name;
             }
-            // An ask in between left a permit.
+            // A push in between left a permit.
             self.shared.more.notified().await;
         }
     }
@@ -50,25 +50,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn asking_never_waits_and_each_is_told_once() {
-        let asked = Asked::default();
+        let queue = WorkQueue::default();
         for number in 0..50_000 {
-            asked.ask(format!("p{}", number % 20_000));
+            queue.push(format!("p{}", number % 20_000));
         }
         let mut told = BTreeSet::new();
         for _ in 0..20_000 {
-            assert!(told.insert(asked.next().await));
+            assert!(told.insert(queue.next().await));
         }
-        assert!(timeout(Duration::from_secs(1), asked.next()).await.is_err());
+        assert!(timeout(Duration::from_secs(1), queue.next()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_hears_of_the_next() {
-        let asked = Asked::default();
+        let queue = WorkQueue::default();
         let late = async {
             tokio::task::yield_now().await;
-            asked.ask("late".to_owned());
+            queue.push("late".to_owned());
         };
-        let (told, ()) = tokio::join!(asked.next(), late);
+        let (told, ()) = tokio::join!(queue.next(), late);
         assert_eq!(told, "late");
     }
 }
