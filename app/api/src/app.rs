@@ -1,8 +1,8 @@
 //! What the handlers share.
 
 use crate::{
-    auth::Known, config::Config, limits::Limiter, readiness::Readiness, room::Room, routes::Routes,
-    viewers::Hub,
+    auth::CallerCache, body_memory::BodyMemory, config::Config, limits::Limiter,
+    readiness::Readiness, routes::Routes, viewers::Hub,
 };
 use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
 use famulus_store::Store;
@@ -43,11 +43,11 @@ pub struct Grantable {
 /// The API as it runs.
 pub(crate) struct App {
     pub(crate) api: Api,
-    pub(crate) known: Known,
+    pub(crate) callers: CallerCache,
     /// Wrong credentials, by address.
     pub(crate) failures: Limiter<IpAddr>,
     pub(crate) requests: Limiter<TokenId>,
-    pub(crate) room: Room,
+    pub(crate) memory: BodyMemory,
     pub(crate) routes: Routes,
     pub(crate) shutdown: CancellationToken,
 }
@@ -65,14 +65,14 @@ impl App {
         } = api.config;
         Self {
             api,
-            known: Known::default(),
+            callers: CallerCache::default(),
             failures: Limiter::new(
                 failed_auth_per_minute,
                 failed_auth_per_minute,
                 Duration::from_mins(1),
             ),
             requests: Limiter::new(requests_burst, requests_per_second, Duration::from_secs(1)),
-            room: Room::new(buffered_bytes, json_bytes.max(chat_body_bytes)),
+            memory: BodyMemory::new(buffered_bytes, json_bytes.max(chat_body_bytes)),
             routes,
             shutdown,
         }

@@ -95,11 +95,11 @@ type Callers = HashMap<[u8; 32], (Arc<Caller>, Instant)>;
 
 /// Callers that were found lately.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct CallerCache {
     callers: Mutex<Callers>,
 }
 
-impl Known {
+impl CallerCache {
     /// The caller, if it was found within [`REMEMBERED`].
     pub(crate) fn recall(&self, hash: &[u8; 32], now: Instant) -> Option<Arc<Caller>> {
         let callers = self.callers.lock();

@@ -2,9 +2,9 @@
 
 use crate::{
     app::App,
-    pace::Pace,
+    body_memory::{BodyMemory, Reservation, SMALL},
+    min_rate::MinRate,
     problem::{Kind, Problem},
-    room::{Held, Room, SMALL},
 };
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, Request},
@@ -27,12 +27,12 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 const PATIENCES: u32 = 4;
 
 /// A JSON body, at most `api.json_bytes` long, and the room that it takes until its handler ends.
-pub(crate) struct Json<T>(pub(crate) T, pub(crate) Held);
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) Reservation);
 
 /// The bytes of a whole body, and the room that they take.
-pub(crate) struct Whole {
+pub(crate) struct BufferedBody {
     pub(crate) bytes: Bytes,
-    pub(crate) held: Held,
+    pub(crate) held: Reservation,
 }
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
@@ -40,15 +40,15 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let limit = app.api.config.json_bytes;
-        let Whole { bytes, held } = collect(request, limit, "api.json_bytes", app).await?;
+        let BufferedBody { bytes, held } = collect(request, limit, "api.json_bytes", app).await?;
         Ok(Self(parse(&bytes)?, held))
     }
 }
 
 /// The caller that the guard let through.
-pub(crate) struct Who(pub(crate) Arc<Caller>);
+pub(crate) struct Authenticated(pub(crate) Arc<Caller>);
 
-impl FromRequestParts<Arc<App>> for Who {
+impl FromRequestParts<Arc<App>> for Authenticated {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
@@ -62,9 +62,9 @@ impl FromRequestParts<Arc<App>> for Who {
 }
 
 /// The parameters behind `?`.
-pub(crate) struct Asked<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Asked<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
@@ -92,16 +92,16 @@ pub(crate) async fn collect(
     limit: usize,
     key: &'static str,
     app: &App,
-) -> Result<Whole, Problem> {
+) -> Result<BufferedBody, Problem> {
     let length = request.body().size_hint().exact();
-    let pace = app.api.config.pace();
-    let mut stream = pace.pieces(request.into_body());
+    let min_rate = app.api.config.min_rate();
+    let mut stream = min_rate.pieces(request.into_body());
     let read = match length.map(usize::try_from) {
         Some(Ok(length)) if length <= limit => {
-            read_known(&mut stream, length, pace, &app.room).await
+            read_known(&mut stream, length, min_rate, &app.memory).await
         }
         Some(Ok(_) | Err(_)) => Err(too_large(limit as u64, key)),
-        None => read_unknown(&mut stream, limit, key, pace, &app.room).await,
+        None => read_unknown(&mut stream, limit, key, min_rate, &app.memory).await,
     };
     if read.as_ref().is_err_and(|problem| matches!(problem.kind, Kind::TooLarge | Kind::NoRoom)) {
         drain(stream).await;
@@ -113,19 +113,19 @@ pub(crate) async fn collect(
 async fn read_known(
     stream: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin),
     length: usize,
-    pace: Pace,
-    room: &Room,
-) -> Result<Whole, Problem> {
-    let held = room.take(length, pace.patience()).await?;
+    min_rate: MinRate,
+    memory: &BodyMemory,
+) -> Result<BufferedBody, Problem> {
+    let held = memory.take(length, min_rate.patience()).await?;
     let mut bytes = BytesMut::with_capacity(length);
-    in_time(pace, async {
+    in_time(min_rate, async {
         while let Some(piece) = stream.next().await {
             bytes.extend_from_slice(&piece.map_err(|error| broken(&error))?);
         }
         Ok(())
     })
     .await?;
-    Ok(Whole { bytes: bytes.freeze(), held })
+    Ok(BufferedBody { bytes: bytes.freeze(), held })
 }
 
 /// Reads a body whose end nobody knows: as a small one, until it is too large for that.
@@ -133,14 +133,14 @@ async fn read_unknown(
     stream: &mut (impl Stream<Item = io::Result<Bytes>> + Unpin),
     limit: usize,
     key: &'static str,
-    pace: Pace,
-    room: &Room,
-) -> Result<Whole, Problem> {
-    let mut held = room.take(SMALL.min(limit), pace.patience()).await?;
+    min_rate: MinRate,
+    memory: &BodyMemory,
+) -> Result<BufferedBody, Problem> {
+    let mut held = memory.take(SMALL.min(limit), min_rate.patience()).await?;
     let mut bytes = BytesMut::new();
     let mut end = SMALL.min(limit);
     loop {
-        let over = in_time(pace, async {
+        let over = in_time(min_rate, async {
             while let Some(piece) = stream.next().await {
                 let piece = piece.map_err(|error| broken(&error))?;
                 if bytes.len() + piece.len() > end {
@@ -151,11 +151,11 @@ async fn read_unknown(
             Ok(None)
         })
         .await?;
-        let Some(piece) = over else { return Ok(Whole { bytes: bytes.freeze(), held }) };
+        let Some(piece) = over else { return Ok(BufferedBody { bytes: bytes.freeze(), held }) };
         if end == limit || bytes.len() + piece.len() > limit {
             return Err(too_large(limit as u64, key));
         }
-        held = room.take(limit, pace.patience()).await?;
+        held = memory.take(limit, min_rate.patience()).await?;
         end = limit;
         bytes.reserve(limit - bytes.len());
         bytes.extend_from_slice(&piece);
@@ -164,10 +164,10 @@ async fn read_unknown(
 
 /// Reads until the time is over that a body may take which is held whole.
 async fn in_time<T>(
-    pace: Pace,
+    min_rate: MinRate,
     read: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
-    let read = tokio::time::timeout(pace.patience() * PATIENCES, read).await;
+    let read = tokio::time::timeout(min_rate.patience() * PATIENCES, read).await;
     read.unwrap_or_else(|_| Err(Problem::too_slow()))
 }
 

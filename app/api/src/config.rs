@@ -1,6 +1,6 @@
 //! The section `[api]`. Every key needs a restart.
 
-use crate::pace::Pace;
+use crate::min_rate::MinRate;
 use serde::Deserialize;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -80,8 +80,8 @@ impl Config {
         Duration::from_secs(self.request_timeout_seconds.max(1))
     }
 
-    pub(crate) fn pace(&self) -> Pace {
-        Pace::new(self.request_timeout(), self.body_bytes_per_second)
+    pub(crate) fn min_rate(&self) -> MinRate {
+        MinRate::new(self.request_timeout(), self.body_bytes_per_second)
     }
 
     pub(crate) fn chat_wait(&self) -> Duration {

@@ -5,7 +5,7 @@ use crate::{
     app::App,
     auth, path,
     problem::{Kind, Problem},
-    routes::{Access, Found},
+    routes::{Access, RouteMatch},
 };
 use axum::{
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 /// The listener that a request came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum Listener {
     Public,
     Internal,
-    /// For sandboxes, which no token of a person opens.
+    /// For sandboxes; no token of a person counts there.
     Callback,
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn admit(
     app: &Arc<App>,
     parts: &mut Parts,
     peer: IpAddr,
-    door: Door,
+    listener: Listener,
 ) -> Result<(), Problem> {
     if let Some(what) = auth::credential_in(&parts.uri) {
         return Err(Problem::new(
@@ -37,8 +37,8 @@ pub(crate) async fn admit(
             "send the token in the Authorization header; if it was a real one, revoke it and make another",
         ));
     }
-    let found = app.routes.find(door, &parts.method, parts.uri.path());
-    if let Found::Route(Access::Public) = found {
+    let found = app.routes.find(listener, &parts.method, parts.uri.path());
+    if let RouteMatch::Route(Access::Public) = found {
         return Ok(());
     }
     let caller = authenticate(app, &parts.headers, peer).await?;
@@ -46,15 +46,15 @@ pub(crate) async fn admit(
         same_origin(&parts.headers)?;
     }
     match found {
-        Found::Route(Access::Owner) if !caller.is_owner() => {
+        RouteMatch::Route(Access::Owner) if !caller.is_owner() => {
             return Err(Problem::new(
                 Kind::OwnerOnly,
                 "this needs a token of the owner with the scope `owner`",
                 "use the owner's token, which `famulus token` shows on the server",
             ));
         }
-        Found::Route(_) => {}
-        Found::WrongMethod(allow) => {
+        RouteMatch::Route(_) => {}
+        RouteMatch::WrongMethod(allow) => {
             return Err(Problem {
                 allow: Some(allow.clone()),
                 ..Problem::new(
@@ -64,7 +64,7 @@ pub(crate) async fn admit(
                 )
             });
         }
-        Found::Nothing => {
+        RouteMatch::Nothing => {
             return Err(Problem::new(
                 Kind::NoRoute,
                 "nothing is served under this path",
@@ -86,13 +86,13 @@ async fn authenticate(
 ) -> Result<Arc<famulus_core::person::Caller>, Problem> {
     let now = Instant::now();
     let hash = auth::token_hash(headers);
-    let known = hash.and_then(|hash| app.known.recall(&hash, now));
+    let known = hash.and_then(|hash| app.callers.recall(&hash, now));
     let caller = match (known, hash) {
         (Some(caller), _) => Some(caller),
         // An address that sent too many wrong ones is not even looked up.
         (None, Some(hash)) => {
             app.failures.check(&peer, now).map_err(too_many_failures)?;
-            app.known.look_up(&app.api.store, hash, now).await?
+            app.callers.look_up(&app.api.store, hash, now).await?
         }
         (None, None) => None,
     };

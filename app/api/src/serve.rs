@@ -7,8 +7,8 @@
 use crate::{
     app::{Api, App},
     body, callback,
-    guard::{self, Door},
-    pace::Pace,
+    guard::{self, Listener},
+    min_rate::MinRate,
     problem::Problem,
     routes,
     viewers::sse::{self, Source},
@@ -56,8 +56,12 @@ pub enum ServeError {
 impl Api {
     /// Serves until the token ends, then ends event streams, waits for the requests that run, and
     /// returns. Dropping the future ends everything at once; the caller sets the deadline.
-    pub async fn serve(self, doors: Doors, shutdown: CancellationToken) -> Result<(), ServeError> {
-        let Doors { public, internal, callback } = doors;
+    pub async fn serve(
+        self,
+        listeners: Listeners,
+        shutdown: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let Listeners { public, internal, callback } = listeners;
         let address = public.local_addr().map_err(ServeError::Address)?;
         tracing::info!(%address, "the API listens");
         let places = self.config.connection_limit.max(1);
@@ -68,10 +72,11 @@ impl Api {
             callback: callback::router(Arc::clone(&app)),
             app,
         });
-        let front = welcome(Arc::clone(&server), Gate::Front(public, internal), places);
+        let front =
+            accept_loop(Arc::clone(&server), ListenerGroup::Front(public, internal), places);
         let back = async {
             if let Some(listener) = callback {
-                welcome(server, Gate::Callback(listener), callback::CONNECTIONS).await;
+                accept_loop(server, ListenerGroup::Callback(listener), callback::CONNECTIONS).await;
             }
         };
         tokio::join!(front, back);
@@ -81,7 +86,7 @@ impl Api {
 
 /// The sockets that the API listens on.
 #[derive(Debug)]
-pub struct Doors {
+pub struct Listeners {
     pub public: TcpListener,
     pub internal: TcpListener,
     /// For sandboxes, where there are some.
@@ -89,25 +94,25 @@ pub struct Doors {
 }
 
 /// Listeners that share their places.
-enum Gate {
+enum ListenerGroup {
     Front(TcpListener, TcpListener),
     Callback(TcpListener),
 }
 
-impl Gate {
-    async fn accept(&self) -> (io::Result<(TcpStream, SocketAddr)>, Door) {
+impl ListenerGroup {
+    async fn accept(&self) -> (io::Result<(TcpStream, SocketAddr)>, Listener) {
         match self {
             Self::Front(public, internal) => tokio::select! {
-                accepted = public.accept() => (accepted, Door::Public),
-                accepted = internal.accept() => (accepted, Door::Internal),
+                accepted = public.accept() => (accepted, Listener::Public),
+                accepted = internal.accept() => (accepted, Listener::Internal),
             },
-            Self::Callback(listener) => (listener.accept().await, Door::Callback),
+            Self::Callback(listener) => (listener.accept().await, Listener::Callback),
         }
     }
 }
 
 /// Takes connections in, so many at once, until the shutdown, and waits for their end.
-async fn welcome(server: Arc<Server>, gate: Gate, places: usize) {
+async fn accept_loop(server: Arc<Server>, group: ListenerGroup, places: usize) {
     let shutdown = server.app.shutdown.clone();
     let places = Arc::new(Semaphore::new(places));
     let mut connections = JoinSet::new();
@@ -116,10 +121,10 @@ async fn welcome(server: Arc<Server>, gate: Gate, places: usize) {
         let accepted = async {
             // The semaphore is never closed.
             let place = place.await.ok();
-            let (accepted, door) = gate.accept().await;
-            (accepted, door, place)
+            let (accepted, listener) = group.accept().await;
+            (accepted, listener, place)
         };
-        let (accepted, door, place) = tokio::select! {
+        let (accepted, listener, place) = tokio::select! {
             () = shutdown.cancelled() => break,
             Some(_ended) = connections.join_next() => continue,
             accepted = accepted => accepted,
@@ -128,7 +133,7 @@ async fn welcome(server: Arc<Server>, gate: Gate, places: usize) {
             Ok((socket, peer)) => {
                 let server = Arc::clone(&server);
                 connections.spawn(async move {
-                    connection(server, socket, peer, door).await;
+                    connection(server, socket, peer, listener).await;
                     drop(place);
                 });
             }
@@ -138,7 +143,7 @@ async fn welcome(server: Arc<Server>, gate: Gate, places: usize) {
             }
         }
     }
-    drop(gate);
+    drop(group);
     while connections.join_next().await.is_some() {}
 }
 
@@ -151,10 +156,10 @@ struct Server {
 
 /// The way of an event stream out of HTTP's hands: the handler leaves it here and never answers.
 #[derive(Clone, Default)]
-pub(crate) struct Takeover(Arc<Taken>);
+pub(crate) struct Takeover(Arc<TakeoverState>);
 
 #[derive(Default)]
-struct Taken {
+struct TakeoverState {
     source: Mutex<Option<Source>>,
     ready: Notify,
 }
@@ -173,10 +178,10 @@ impl Takeover {
     }
 }
 
-async fn connection(server: Arc<Server>, socket: TcpStream, peer: SocketAddr, door: Door) {
+async fn connection(server: Arc<Server>, socket: TcpStream, peer: SocketAddr, listener: Listener) {
     let shutdown = server.app.shutdown.clone();
     // Boxed, so that an event stream does not keep the room that HTTP needed.
-    let taken = Box::pin(http(server, socket, peer.ip(), door)).await;
+    let taken = Box::pin(http(server, socket, peer.ip(), listener)).await;
     if let Some((socket, source)) = taken {
         sse::run(socket, source, shutdown).await;
     }
@@ -187,7 +192,7 @@ async fn http(
     server: Arc<Server>,
     socket: TcpStream,
     peer: IpAddr,
-    door: Door,
+    listener: Listener,
 ) -> Option<(TcpStream, Source)> {
     // Without it an answer waits for the acknowledgement of the one before.
     if let Err(error) = socket.set_nodelay(true) {
@@ -202,7 +207,7 @@ async fn http(
             let (server, takeover) = (Arc::clone(&server), takeover.clone());
             async move {
                 let request = request.map(Body::new);
-                Ok::<_, Infallible>(server.answer(request, peer, door, takeover).await)
+                Ok::<_, Infallible>(server.answer(request, peer, listener, takeover).await)
             }
         })
     };
@@ -235,14 +240,16 @@ impl Server {
         &self,
         request: Request,
         peer: IpAddr,
-        door: Door,
+        listener: Listener,
         takeover: Takeover,
     ) -> Response {
         let started = Instant::now();
         let method = request.method().clone();
-        let response = match door {
-            Door::Public | Door::Internal => self.for_people(request, peer, door, takeover).await,
-            Door::Callback => served(&self.callback, callback::from(request, peer)).await,
+        let response = match listener {
+            Listener::Public | Listener::Internal => {
+                self.for_people(request, peer, listener, takeover).await
+            }
+            Listener::Callback => served(&self.callback, callback::from(request, peer)).await,
         };
         let status = response.status().as_u16().to_string();
         metrics::histogram!("famulus_http_seconds", "method" => known(&method), "status" => status)
@@ -254,11 +261,11 @@ impl Server {
         &self,
         request: Request,
         peer: IpAddr,
-        door: Door,
+        listener: Listener,
         takeover: Takeover,
     ) -> Response {
         let (mut parts, body) = request.into_parts();
-        match guard::admit(&self.app, &mut parts, peer, door).await {
+        match guard::admit(&self.app, &mut parts, peer, listener).await {
             Ok(()) => {
                 parts.extensions.insert(takeover);
                 served(&self.router, Request::from_parts(parts, body)).await
@@ -293,7 +300,7 @@ async fn refuse(problem: Problem, bytes_per_second: u64, body: Body) -> Response
     let small = body.size_hint().upper().is_some_and(|bytes| bytes <= BUFFER as u64);
     if small {
         // What is here already costs nothing, and the connection can be used again.
-        body::drain(Pace::new(UNWANTED, bytes_per_second).pieces(body)).await;
+        body::drain(MinRate::new(UNWANTED, bytes_per_second).pieces(body)).await;
     }
     problem.into_response()
 }

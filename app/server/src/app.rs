@@ -8,7 +8,7 @@ use crate::{
     turns::TurnWorker,
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
-use famulus_api::{Api, Doors, Grantable, Hub, Readiness};
+use famulus_api::{Api, Grantable, Hub, Listeners, Readiness};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_errors::chain;
@@ -78,14 +78,14 @@ pub enum StartError {
 /// The sockets that the assistant listens on.
 #[derive(Debug)]
 pub struct Sockets {
-    pub doors: Doors,
+    pub listeners: Listeners,
     pub canary: Option<TcpListener>,
 }
 
 impl Sockets {
     /// Those of an assistant without sandboxes.
     pub fn front(public: TcpListener, internal: TcpListener) -> Self {
-        Self { doors: Doors { public, internal, callback: None }, canary: None }
+        Self { listeners: Listeners { public, internal, callback: None }, canary: None }
     }
 }
 
@@ -207,12 +207,12 @@ impl App {
         }
 
         let readiness = Readiness::default();
-        let Sockets { doors, canary } = sockets;
+        let Sockets { listeners, canary } = sockets;
         let addresses = (
-            doors.public.local_addr().map_err(StartError::Address)?,
-            doors.internal.local_addr().map_err(StartError::Address)?,
+            listeners.public.local_addr().map_err(StartError::Address)?,
+            listeners.internal.local_addr().map_err(StartError::Address)?,
         );
-        let callback = doors.callback.as_ref().map(TcpListener::local_addr).transpose();
+        let callback = listeners.callback.as_ref().map(TcpListener::local_addr).transpose();
         let callback = callback.map_err(StartError::Address)?;
         if let Some(canary) = canary {
             let greeting = famulus_api::canary(canary, shutdown.clone());
@@ -237,7 +237,7 @@ impl App {
             model_name: model_name.clone(),
         };
         let serving = async move {
-            if let Err(error) = api.serve(doors, shutdown).await {
+            if let Err(error) = api.serve(listeners, shutdown).await {
                 tracing::error!(error = %chain(&error), "the API has ended");
             }
         };

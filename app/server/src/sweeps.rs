@@ -4,7 +4,7 @@
 use famulus_core::Clock;
 use famulus_errors::chain;
 use famulus_queue::hint::Topic;
-use famulus_store::{Keep, Store};
+use famulus_store::{Retention, Store};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: Can
             () = tokio::time::sleep(pause) => {}
         }
         pause = RETENTION;
-        match store.sweep_old(clock.now(), &Keep::default()).await {
+        match store.sweep_old(clock.now(), &Retention::default()).await {
             Ok(swept) => tracing::debug!(?swept, "old rows went"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
         }

@@ -10,7 +10,7 @@ use crate::{
     say, token,
 };
 use anyhow::Context;
-use famulus_api::Doors;
+use famulus_api::Listeners;
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_local::{
@@ -58,7 +58,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     let internal = bind("api.internal_listen", config.api.internal_listen).await?;
     let callback = bind_if("api.callback_listen", config.api.callback_listen).await?;
     let canary = bind_if("api.canary_listen", config.api.canary_listen).await?;
-    let sockets = Sockets { doors: Doors { public, internal, callback }, canary };
+    let sockets = Sockets { listeners: Listeners { public, internal, callback }, canary };
     let demo = config.model.base_url.is_none();
     let model = Models::from_config(config.model.clone())?;
 

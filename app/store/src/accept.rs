@@ -1,4 +1,4 @@
-//! Accepting messages: the door through which everything comes in.
+//! Accepting messages: everything that comes in passes here.
 //!
 //! Callers that arrive at the same time share one transaction: while one batch waits for the disk,
 //! the next one gathers. A message is acknowledged after its commit, never before.
@@ -71,8 +71,8 @@ pub trait Accept {
 }
 
 #[derive(Clone)]
-pub(crate) struct Accepting {
-    queue: mpsc::Sender<Waiting>,
+pub(crate) struct AcceptQueue {
+    sender: mpsc::Sender<Waiting>,
 }
 
 impl Accept for Store {
@@ -89,20 +89,20 @@ impl Accept for Store {
                 source: sqlx::Error::PoolClosed,
             }))
         };
-        self.accepting.queue.send((inbound, answer)).await.map_err(|_| closed())?;
+        self.accept_queue.sender.send((inbound, answer)).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 }
 
-/// What a batch goes through.
-struct Door {
+/// Writes batches.
+struct BatchWriter {
     /// Pools of one session each.
     sessions: Vec<PgPool>,
     queue: Queue,
     hints: Hints,
 }
 
-impl Accepting {
+impl AcceptQueue {
     pub(crate) fn start(
         sessions: Vec<PgPool>,
         queue: Queue,
@@ -110,16 +110,20 @@ impl Accepting {
         shutdown: CancellationToken,
     ) -> (Self, BoxFuture<'static, ()>) {
         let (sender, waiting) = mpsc::channel(WAITING);
-        let door = Door { sessions, queue, hints };
-        (Self { queue: sender }, Box::pin(run(door, waiting, shutdown)))
+        let writer = BatchWriter { sessions, queue, hints };
+        (Self { sender }, Box::pin(run(writer, waiting, shutdown)))
     }
 }
 
-async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: CancellationToken) {
+async fn run(
+    writer: BatchWriter,
+    mut waiting: mpsc::Receiver<Waiting>,
+    shutdown: CancellationToken,
+) {
     // In this task and not in one each: a message that comes alone is not passed on once more.
     let mut running = FuturesUnordered::new();
     // The session that was used last is used next: what it needs is still in the processor's cache.
-    let mut free: Vec<&PgPool> = door.sessions.iter().collect();
+    let mut free: Vec<&PgPool> = writer.sessions.iter().collect();
     let mut batch = Vec::new();
     loop {
         tokio::select! {
@@ -127,7 +131,7 @@ async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: Cancell
             gathered = waiting.recv_many(&mut batch, BATCH), if !free.is_empty() => {
                 let Some(session) = free.pop().filter(|_| gathered > 0) else { break };
                 let batch = std::mem::take(&mut batch);
-                running.push(door.accept(session, batch).map(move |()| session));
+                running.push(writer.accept(session, batch).map(move |()| session));
             }
             // What waits already is still accepted.
             () = shutdown.cancelled(), if !waiting.is_closed() => waiting.close(),
@@ -136,7 +140,7 @@ async fn run(door: Door, mut waiting: mpsc::Receiver<Waiting>, shutdown: Cancell
     while running.next().await.is_some() {}
 }
 
-impl Door {
+impl BatchWriter {
     async fn accept(&self, session: &PgPool, batch: Vec<Waiting>) {
         let (inbounds, answers): (Vec<Inbound>, Vec<_>) = batch.into_iter().unzip();
         let mut committed = self.commit(session, &inbounds).await;

@@ -1,11 +1,11 @@
 //! One batch of messages, in one statement: `accept_messages` of the migrations.
 //!
-//! A round trip costs as much as a flush of the disk, so the whole door is one function in the
+//! A round trip costs as much as a flush of the disk, so all of it is one function in the
 //! database. What it locks, and in which order, stands there.
 
 use crate::{
     accept::{AcceptError, Accepted, Disposition},
-    codec::{Word, encode, encode_parts, without_nul, word},
+    codec::{DbLabel, encode, encode_parts, read_enum, without_nul},
     error::Error,
 };
 use famulus_core::{
@@ -119,7 +119,7 @@ pub(crate) async fn accept_in(
         &each(inbounds, |i| i.person.0),
         &each(inbounds, |i| i.agent.0),
         &each(inbounds, |i| i.meeting == Meeting::Steer && !i.source.is_internal()),
-        &each(inbounds, |i| i.provenance.word().to_owned()),
+        &each(inbounds, |i| i.provenance.label().to_owned()),
         &sources,
         &origins,
         &each(inbounds, schedule_of) as &[Option<Uuid>],
@@ -170,7 +170,7 @@ fn lease_of(row: &Row, worker: WorkerId) -> Option<Lease> {
 }
 
 fn read(row: &Row, inbound: &Inbound) -> Result<Result<Accepted, AcceptError>, Error> {
-    let disposition = match word("outcomes", &row.outcome)? {
+    let disposition = match read_enum("outcomes", &row.outcome)? {
         Outcome::Started => Disposition::Started,
         Outcome::Steered => Disposition::Steered,
         Outcome::Duplicate => Disposition::Duplicate,

@@ -1,7 +1,7 @@
 //! Approvals: asked in the transaction that records the call, decided once, used up once.
 
 use crate::{
-    codec::word,
+    codec::read_enum,
     db::{Scope, Store, Tx},
     error::Error,
 };
@@ -58,7 +58,7 @@ impl TryFrom<Row> for Approval {
             tool: row.tool,
             summary: row.summary,
             shown: row.shown,
-            state: word("an approval's state", &row.state)?,
+            state: read_enum("an approval's state", &row.state)?,
             expires_at: row.expires_at.0,
         })
     }
@@ -166,7 +166,7 @@ impl Store {
         .await
         .map_err(Error::on("read the approval"))?;
         let Some(state) = state else { return Ok(Decided::Missing) };
-        let state: ApprovalState = word("an approval's state", &state)?;
+        let state: ApprovalState = read_enum("an approval's state", &state)?;
         // Still pending means that its time has run out and no worker has noticed yet.
         Ok(Decided::Closed(match state {
             ApprovalState::Pending => ApprovalState::Expired,

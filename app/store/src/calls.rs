@@ -2,7 +2,7 @@
 
 use crate::{
     approvals,
-    codec::{Word, decode, encode, word},
+    codec::{DbLabel, decode, encode, read_enum},
     error::Error,
 };
 use famulus_core::{
@@ -38,7 +38,7 @@ pub(crate) async fn of_turn(
             let approval = match (row.approval, row.approval_state, row.expires_at) {
                 (Some(id), Some(state), Some(expires_at)) => Some(RecordedApproval {
                     id: ApprovalId(id),
-                    state: word("an approval's state", &state)?,
+                    state: read_enum("an approval's state", &state)?,
                     expires_at: expires_at.0,
                 }),
                 _ => None,
@@ -55,9 +55,9 @@ pub(crate) async fn of_turn(
                     name: row.tool,
                     arguments: String::from_utf8_lossy(&row.arguments).into_owned(),
                 },
-                effect: word("a call's effect", &row.effect)?,
-                repeat: word("a call's repeat rule", &row.repeat)?,
-                state: word("a call's state", &row.state)?,
+                effect: read_enum("a call's effect", &row.effect)?,
+                repeat: read_enum("a call's repeat rule", &row.repeat)?,
+                state: read_enum("a call's state", &row.state)?,
                 sent_at: row.sent_at.map(|at| at.0),
                 output: row.output.map(|output| decode("a call's output", &output)).transpose()?,
                 approval,
@@ -96,9 +96,9 @@ pub(crate) async fn plan(
         &calls.iter().map(|c| crate::codec::without_nul(&c.call.id)).collect::<Vec<_>>(),
         &calls.iter().map(|c| crate::codec::without_nul(&c.call.name)).collect::<Vec<_>>(),
         &calls.iter().map(|c| c.call.arguments.clone().into_bytes()).collect::<Vec<_>>(),
-        &calls.iter().map(|c| c.effect.word().to_owned()).collect::<Vec<_>>(),
-        &calls.iter().map(|c| c.repeat.word().to_owned()).collect::<Vec<_>>(),
-        &calls.iter().map(|c| state(c).word().to_owned()).collect::<Vec<_>>(),
+        &calls.iter().map(|c| c.effect.label().to_owned()).collect::<Vec<_>>(),
+        &calls.iter().map(|c| c.repeat.label().to_owned()).collect::<Vec<_>>(),
+        &calls.iter().map(|c| state(c).label().to_owned()).collect::<Vec<_>>(),
         &outputs as &[Option<Vec<u8>>],
     )
     .execute(&mut *conn)

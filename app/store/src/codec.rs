@@ -25,19 +25,19 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     serde_json::from_slice(bytes).map_err(Error::unreadable(what))
 }
 
-/// Reads an enum from the word that stands in its column.
-pub(crate) fn word<T: DeserializeOwned>(what: &'static str, word: &str) -> Result<T, Error> {
+/// Reads an enum from the text of its column.
+pub(crate) fn read_enum<T: DeserializeOwned>(what: &'static str, word: &str) -> Result<T, Error> {
     serde_json::from_value(serde_json::Value::String(word.to_owned()))
         .map_err(Error::unreadable(what))
 }
 
-/// The word of an enum, for its column.
-pub(crate) trait Word {
-    fn word(&self) -> &'static str;
+/// An enum as the text of its column.
+pub(crate) trait DbLabel {
+    fn label(&self) -> &'static str;
 }
 
-impl Word for Provenance {
-    fn word(&self) -> &'static str {
+impl DbLabel for Provenance {
+    fn label(&self) -> &'static str {
         match self {
             Self::Owner => "owner",
             Self::Member => "member",
@@ -49,8 +49,8 @@ impl Word for Provenance {
     }
 }
 
-impl Word for Repeat {
-    fn word(&self) -> &'static str {
+impl DbLabel for Repeat {
+    fn label(&self) -> &'static str {
         match self {
             Self::Safe => "safe",
             Self::Never => "never",
@@ -58,26 +58,26 @@ impl Word for Repeat {
     }
 }
 
-impl Word for Effect {
-    fn word(&self) -> &'static str {
+impl DbLabel for Effect {
+    fn label(&self) -> &'static str {
         self.as_str()
     }
 }
 
-impl Word for TurnState {
-    fn word(&self) -> &'static str {
+impl DbLabel for TurnState {
+    fn label(&self) -> &'static str {
         self.as_str()
     }
 }
 
-impl Word for CallState {
-    fn word(&self) -> &'static str {
+impl DbLabel for CallState {
+    fn label(&self) -> &'static str {
         self.as_str()
     }
 }
 
-impl Word for MessageRole {
-    fn word(&self) -> &'static str {
+impl DbLabel for MessageRole {
+    fn label(&self) -> &'static str {
         self.as_str()
     }
 }

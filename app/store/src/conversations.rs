@@ -1,7 +1,7 @@
 //! Conversations as lists and pages show them.
 
 use crate::{
-    codec::{without_nul, word},
+    codec::{read_enum, without_nul},
     db::{Scope, Store},
     error::Error,
     views::ConversationView,
@@ -36,7 +36,7 @@ impl TryFrom<Row> for ConversationView {
     type Error = Error;
 
     fn try_from(row: Row) -> Result<Self, Error> {
-        let state = row.live_state.map(|state| word("a turn's state", &state)).transpose()?;
+        let state = row.live_state.map(|state| read_enum("a turn's state", &state)).transpose()?;
         Ok(Self {
             id: ConversationId(row.id),
             title: row.title,

@@ -1,7 +1,7 @@
 //! Opening the store: version, role, pools; and transactions that name whom they act for.
 
 use crate::{
-    accept::{AT_ONCE, Accepting},
+    accept::{AT_ONCE, AcceptQueue},
     error::{ConnectError, Error},
     events::EventWriter,
     schema,
@@ -58,7 +58,7 @@ impl Connect {
 pub struct Store {
     pub(crate) durable: PgPool,
     pub(crate) relaxed: PgPool,
-    pub(crate) accepting: Accepting,
+    pub(crate) accept_queue: AcceptQueue,
     pub(crate) events: EventWriter,
     pub queue: Queue,
     pub hints: Hints,
@@ -97,15 +97,22 @@ impl Store {
         let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
         let queue = Queue::new(relaxed.clone(), connect.lease);
         let hints = Hints::new(queue.worker);
-        let door = (0..AT_ONCE).map(|_| pool(&options, 1, role, "on")).collect();
-        let (accepting, accept_loop) =
-            Accepting::start(door, queue.clone(), hints.clone(), shutdown.clone());
+        let accept_sessions = (0..AT_ONCE).map(|_| pool(&options, 1, role, "on")).collect();
+        let (accept_queue, accept_loop) =
+            AcceptQueue::start(accept_sessions, queue.clone(), hints.clone(), shutdown.clone());
         let (events, event_loop) =
             EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
         let notifier = hints.clone().run_notifier(relaxed.clone(), shutdown.clone());
         let listener = hints.clone().run_listener(options.clone(), shutdown);
-        let store =
-            Self { durable, relaxed, accepting, events, queue, hints, options: Arc::new(options) };
+        let store = Self {
+            durable,
+            relaxed,
+            accept_queue,
+            events,
+            queue,
+            hints,
+            options: Arc::new(options),
+        };
         let tasks = vec![
             ("store.accept", accept_loop),
             ("store.events", event_loop),

@@ -1,7 +1,7 @@
 //! Messages as the turn loop reads and writes them.
 
 use crate::{
-    codec::{Word, decode_parts, encode_parts, without_nul, word},
+    codec::{DbLabel, decode_parts, encode_parts, read_enum, without_nul},
     error::Error,
 };
 use famulus_core::{
@@ -36,7 +36,7 @@ impl TryFrom<Row> for Message {
         Ok(Self {
             id: MessageId(row.id),
             seq: row.seq,
-            role: word("a message's role", &row.role)?,
+            role: read_enum("a message's role", &row.role)?,
             person: row.sender_id.map(PersonId),
             turn: Some(TurnId(row.turn_id)),
             parts: decode_parts(&row.parts)?,
@@ -197,7 +197,7 @@ pub(crate) async fn append(
         place.ord,
         seq,
         role.as_str(),
-        provenance.word(),
+        provenance.label(),
         encode_parts(&message.parts)?,
         without_nul(&searchable(&message.parts)),
         message.blocks.as_ref().map(|blocks| blocks.provider.as_str()),

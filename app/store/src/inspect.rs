@@ -2,7 +2,7 @@
 //! back to work.
 
 use crate::{
-    codec::word,
+    codec::read_enum,
     db::{Scope, Store},
     error::Error,
 };
@@ -90,7 +90,7 @@ impl Store {
         else {
             return Ok(false);
         };
-        let class = word::<Kind>("the class of a job", &class)?;
+        let class = read_enum::<Kind>("the class of a job", &class)?;
         match class {
             Kind::Turn => sqlx::query!(
                 "update turn set state = 'queued', error = null, ended_at = null

@@ -1,7 +1,7 @@
 //! What the assistant knows of a person: memories and scratchpad pages.
 
 use crate::{
-    codec::{Word, without_nul, word},
+    codec::{DbLabel, read_enum, without_nul},
     db::{Scope, Store},
     error::Error,
     idempotency,
@@ -34,7 +34,7 @@ impl TryFrom<Row> for Knowledge {
     fn try_from(row: Row) -> Result<Self, Error> {
         Ok(Self {
             id: KnowledgeId(row.id),
-            kind: word("the kind of knowledge", &row.kind)?,
+            kind: read_enum("the kind of knowledge", &row.kind)?,
             title: row.title,
             body: row.body,
             created_at: row.created_at.0,
@@ -190,7 +190,7 @@ async fn insert(
         entry.kind.as_str(),
         title_of(entry),
         without_nul(&entry.body),
-        provenance.word(),
+        provenance.label(),
     )
     .fetch_one(conn)
     .await
@@ -217,7 +217,7 @@ async fn replace(
         entry.kind.as_str(),
         title_of(entry),
         without_nul(&entry.body),
-        provenance.word(),
+        provenance.label(),
     )
     .fetch_optional(conn)
     .await

@@ -7,7 +7,7 @@
 //! A delivery that broke off between the last two comes again, and its message is found to be there.
 
 use crate::{
-    codec::word,
+    codec::read_enum,
     db::{Scope, Store},
     error::Error,
     schedules::read_address,
@@ -121,7 +121,7 @@ impl Store {
                 token_hash,
                 expires_at: row.expires_at.0,
             },
-            state: word("the state of a call", &row.state)?,
+            state: read_enum("the state of a call", &row.state)?,
             host: PersonId(row.host),
             time_zone: row.time_zone,
         }))

@@ -50,7 +50,7 @@ pub use inspect::{DatabaseFacts, QueueReport};
 pub use late_calls::{ExpectedCall, LateState};
 pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo};
-pub use retention::{Keep, Swept};
+pub use retention::{Retention, SweptRows};
 pub use revisions::{BundleError, BundleStream};
 pub use schedules::{SlotInfo, SlotOutcome};
 pub use stop::Stopped;

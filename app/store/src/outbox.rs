@@ -12,7 +12,7 @@
 //! outcome is unknown.
 
 use crate::{
-    codec::{decode, without_nul, word},
+    codec::{decode, read_enum, without_nul},
     db::{Scope, Store, Tx},
     error::Error,
 };
@@ -122,7 +122,7 @@ impl Store {
                 markdown,
                 attachments,
             },
-            state: word("the state of an outbound message", &row.state)?,
+            state: read_enum("the state of an outbound message", &row.state)?,
             attempts: row.attempts,
         }))
     }
@@ -217,7 +217,7 @@ impl Store {
                     turn: TurnId(row.turn_id),
                     to: serde_json::from_value(row.address)
                         .map_err(Error::unreadable("an address"))?,
-                    state: word("the state of an outbound message", &row.state)?,
+                    state: read_enum("the state of an outbound message", &row.state)?,
                     attempts: row.attempts,
                     error: row.error,
                     created_at: row.created_at.0,

@@ -8,7 +8,7 @@ mod tokens;
 pub use tokens::TokenInfo;
 
 use crate::{
-    codec::{without_nul, word},
+    codec::{read_enum, without_nul},
     db::{Scope, Store},
     error::Error,
     schedules::{Rezoned, rezone},
@@ -67,7 +67,7 @@ impl TryFrom<Row> for Person {
         Ok(Self {
             id: PersonId(row.id),
             name: row.name,
-            role: word("a person's role", &row.role)?,
+            role: read_enum("a person's role", &row.role)?,
             time_zone: row.time_zone,
             language: row.language,
         })

@@ -21,7 +21,7 @@ const ROUNDS: usize = 200;
 
 /// How long things are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// Events, after their turn ended.
     pub events: SignedDuration,
     /// Keys of messages that came in: how long a repeat is recognised.
@@ -38,7 +38,7 @@ pub struct Keep {
     pub late_calls: SignedDuration,
 }
 
-impl Default for Keep {
+impl Default for Retention {
     fn default() -> Self {
         let days = |days: i64| SignedDuration::from_hours(24 * days);
         Self {
@@ -55,7 +55,7 @@ impl Default for Keep {
 
 /// How many rows went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweptRows {
     pub events: u64,
     pub inbox: u64,
     pub keyed_writes: u64,
@@ -78,8 +78,8 @@ enum Kind {
 
 impl Store {
     /// Deletes what is older than is to be kept.
-    pub async fn sweep_old(&self, now: Timestamp, keep: &Keep) -> Result<Swept, Error> {
-        let Keep {
+    pub async fn sweep_old(&self, now: Timestamp, keep: &Retention) -> Result<SweptRows, Error> {
+        let Retention {
             events,
             inbox,
             keyed_writes,
@@ -88,7 +88,7 @@ impl Store {
             partial_bundles,
             late_calls,
         } = *keep;
-        Ok(Swept {
+        Ok(SweptRows {
             events: self.sweep_kind(Kind::Events, before(now, events)).await?,
             inbox: self.sweep_kind(Kind::Inbox, before(now, inbox)).await?,
             keyed_writes: self.sweep_kind(Kind::KeyedWrites, before(now, keyed_writes)).await?,

@@ -12,7 +12,7 @@ pub(crate) use outcome::outcome;
 pub(crate) use write::{Rezoned, rezone};
 
 use crate::{
-    codec::word,
+    codec::read_enum,
     db::{Scope, Store},
     error::Error,
     idempotency,
@@ -91,7 +91,7 @@ impl TryFrom<Row> for Schedule {
             time_zone: row.time_zone,
             origin: read_address(row.origin)?,
             announce: row.announce,
-            missed: word("the policy for missed slots", &row.missed)?,
+            missed: read_enum("the policy for missed slots", &row.missed)?,
             enabled: row.enabled,
             failures: row.failures,
             last_error: row.last_error,
@@ -298,7 +298,7 @@ impl Store {
             .map(|row| {
                 Ok(SlotInfo {
                     due_at: row.due_at.0,
-                    outcome: word("a slot's outcome", &row.outcome)?,
+                    outcome: read_enum("a slot's outcome", &row.outcome)?,
                     turn: row.turn_id.map(TurnId),
                     decided_at: row.decided_at.0,
                 })

@@ -6,7 +6,7 @@
 
 use crate::{
     accept_batch::{Lessee, MessageScope, accept_in},
-    codec::word,
+    codec::read_enum,
     db::{Scope, Store, Tx},
     error::Error,
     schedules::{SlotOutcome, read_address, read_rule},
@@ -180,7 +180,7 @@ async fn decide(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<Vec<Decision>
 fn decide_one(row: DueRow, now: Timestamp) -> Result<Result<Decision, RuleError>, Error> {
     let rule = read_rule(row.rule)?;
     let origin = read_address(row.origin)?.filter(|_| row.announce);
-    let policy: MissedPolicy = word("the policy for missed slots", &row.missed)?;
+    let policy: MissedPolicy = read_enum("the policy for missed slots", &row.missed)?;
     let (anchor, last) = (row.created_at.0, row.decided_until.0);
     Ok(due_slots(&rule, &row.time_zone, anchor, last, now, policy).map(|slots| Decision {
         slots,

@@ -8,7 +8,7 @@
 
 use crate::{
     approvals, calls,
-    codec::{decode, word},
+    codec::{decode, read_enum},
     db::{Scope, Store},
     ending,
     error::Error,
@@ -285,19 +285,19 @@ impl Store {
             person: Person {
                 id: PersonId(row.actor),
                 name: row.actor_name,
-                role: word("a person's role", &row.actor_role)?,
+                role: read_enum("a person's role", &row.actor_role)?,
                 time_zone: row.time_zone,
                 language: row.language,
             },
             host,
             depth: row.depth as u32,
-            state: word("a turn's state", &row.state)?,
+            state: read_enum("a turn's state", &row.state)?,
             steps: row.steps as u32,
             usage: Usage {
                 input_tokens: row.input_tokens.map(|n| n as u64),
                 output_tokens: row.output_tokens.map(|n| n as u64),
             },
-            began_by: word("a provenance", &row.began_by)?,
+            began_by: read_enum("a provenance", &row.began_by)?,
             origin: row
                 .origin
                 .map(serde_json::from_value)

@@ -4,7 +4,7 @@
 //! shows what the person wrote.
 
 use crate::{
-    codec::{decode_parts, word},
+    codec::{decode_parts, read_enum},
     db::{Scope, Store},
     error::Error,
 };
@@ -143,11 +143,11 @@ impl Store {
             .into_iter()
             .take(limit)
             .map(|row| {
-                let role = word("a message's role", &row.role)?;
+                let role = read_enum("a message's role", &row.role)?;
                 let stored = decode_parts(&row.parts)?;
                 let parts = match role {
                     MessageRole::User => {
-                        as_written(stored, &row.body, word("a provenance", &row.provenance)?)
+                        as_written(stored, &row.body, read_enum("a provenance", &row.provenance)?)
                     }
                     MessageRole::Assistant | MessageRole::Tool => stored,
                 };
@@ -210,7 +210,7 @@ impl Store {
         Ok(Some(TurnView {
             id,
             conversation: ConversationId(row.conversation_id),
-            state: word("a turn's state", &row.state)?,
+            state: read_enum("a turn's state", &row.state)?,
             steps: row.steps as u32,
             usage: Usage {
                 input_tokens: row.input_tokens.map(|tokens| tokens as u64),
@@ -248,7 +248,7 @@ async fn pending_approvals(conn: &mut PgConnection, turn: TurnId) -> Result<Vec<
                 tool: row.tool,
                 summary: row.summary,
                 shown: row.shown,
-                state: word("an approval's state", &row.state)?,
+                state: read_enum("an approval's state", &row.state)?,
                 expires_at: row.expires_at.0,
             })
         })

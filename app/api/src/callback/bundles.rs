@@ -55,7 +55,7 @@ pub(super) async fn keep(
 ) -> Answer {
     let digest = digest(&hex)?;
     let announced = announced(request.headers());
-    let stream = app.api.config.pace().pieces(request.into_body());
+    let stream = app.api.config.min_rate().pieces(request.into_body());
     if announced.is_some_and(|length| length > BUNDLE_BYTES) {
         drain(stream).await;
         return Err(too_large(BUNDLE_BYTES, "nothing: leave large files out of the plugin"));

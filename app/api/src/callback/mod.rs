@@ -1,12 +1,13 @@
-//! The door for sandboxes: bundles come in and go out, and results of calls that end later come in.
+//! The callback listener, for sandboxes: bundles are uploaded and downloaded, and results of calls that
+//! end later come in.
 //!
 //! ```text
 //! Pod ─► bearer, plugin, address ─► Runners::authenticate ─► the plugin's name ─► handler
 //!                                                        └ results: token of the very call, too
 //! ```
 //!
-//! No token of a person opens it, and no bearer of a runner opens another door. What holds: whoever
-//! proves nothing learns nothing, not even whether a call or a revision exists.
+//! No token of a person counts here, and no bearer of a runner on another listener. What holds: who is
+//! not authenticated learns nothing, not even whether a call or a revision exists.
 
 mod bundles;
 pub(crate) mod canary;
@@ -26,7 +27,7 @@ use famulus_core::runner::RunnerCredentials;
 use std::{net::IpAddr, sync::Arc};
 use tokio::time::Instant;
 
-/// Connections of all sandboxes at once; more of them wait. Of the doors of people they take none.
+/// Connections of all sandboxes at once; more of them wait. They take no place of a connection of people.
 pub(crate) const CONNECTIONS: usize = 256;
 
 /// The names that the protocol of runners gives to headers.

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Asked, Json, Who, id},
+    body::{Authenticated, Json, QueryParams, id},
     handlers::{Answer, commands::word, ok, page},
     problem::{Kind, Problem},
 };
@@ -46,8 +46,8 @@ enum Verdict {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
-    Asked(asked): Asked<ListQuery>,
+    Authenticated(caller): Authenticated,
+    QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
     let limit = page(asked.limit, 50, 200);
     let approvals = app.api.store.approvals(caller.person.id, asked.state, limit).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn decide(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(approval): Path<String>,
     Json(decision, _held): Json<Decision>,
 ) -> Answer {

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Who, announced, drain, id, too_large},
+    body::{Authenticated, announced, drain, id, too_large},
     files::media_type,
     handlers::{Answer, json},
 };
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     request: Request,
 ) -> Answer {
     let limit = app.api.config.blob_bytes;
@@ -28,7 +28,7 @@ pub(crate) async fn create(
         .and_then(|value| value.to_str().ok())
         .map_or_else(|| media_type(""), media_type);
     let announced = announced(request.headers());
-    let stream = app.api.config.pace().pieces(request.into_body());
+    let stream = app.api.config.min_rate().pieces(request.into_body());
     if announced.is_some_and(|length| length > limit) {
         drain(stream).await;
         return Err(too_large(limit, "api.blob_bytes"));
@@ -40,7 +40,7 @@ pub(crate) async fn create(
 /// Whatever the file says it is, a browser neither runs nor shows it.
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(blob): Path<String>,
 ) -> Answer {
     let blob = id::<BlobId>("file", &blob, "the answer of POST /v1/blobs")?;

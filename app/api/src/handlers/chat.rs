@@ -8,7 +8,7 @@
 
 use crate::{
     app::App,
-    body::{Who, Whole, collect, parse},
+    body::{Authenticated, BufferedBody, collect, parse},
     files::{self, InlineFile},
     handlers::{
         Answer, commands, conversations, json,
@@ -103,7 +103,7 @@ pub(crate) struct ChatReply {
 
 /// The answer to a message whose reply is not waited for.
 #[derive(Serialize)]
-struct Taken {
+struct AcceptedReply {
     accepted: bool,
     conversation_id: ConversationId,
     message_id: Option<MessageId>,
@@ -114,12 +114,12 @@ struct Taken {
 
 pub(crate) async fn chat(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     request: Request,
 ) -> Answer {
     let key = messages::key(request.headers())?;
     let limit = app.api.config.chat_body_bytes;
-    let Whole { bytes, held } = collect(request, limit, "api.chat_body_bytes", &app).await?;
+    let BufferedBody { bytes, held } = collect(request, limit, "api.chat_body_bytes", &app).await?;
     let body: Body<'_> = parse(&bytes)?;
     let wait = !is_async(body.is_async)?;
     let conversation = match text(body.conversation_id) {
@@ -277,8 +277,8 @@ async fn look(app: &App, person: PersonId, turn: TurnId) -> Result<Option<End>, 
     Ok(Some(End { state: view.state, text }))
 }
 
-fn taken(accepted: Accepted, notice: Option<String>) -> Taken {
-    Taken {
+fn taken(accepted: Accepted, notice: Option<String>) -> AcceptedReply {
+    AcceptedReply {
         accepted: true,
         conversation_id: accepted.conversation_id,
         message_id: accepted.message_id,

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Asked, Json, Who, id},
+    body::{Authenticated, Json, QueryParams, id},
     handlers::{Answer, json, ok, page, text},
     problem::Problem,
 };
@@ -103,8 +103,8 @@ pub(crate) struct Rename {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
-    Asked(asked): Asked<ListQuery>,
+    Authenticated(caller): Authenticated,
+    QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
     let limit = page(asked.limit, 50, 200);
     let views = app.api.store.conversations(caller.person.id, asked.before, limit).await?;
@@ -113,7 +113,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewConversation>,
 ) -> Answer {
     let NewConversation { title, agent } = new;
@@ -138,7 +138,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Answer {
     let id = existing(&app, &caller.person, &id).await?;
@@ -147,7 +147,7 @@ pub(crate) async fn read(
 
 pub(crate) async fn rename(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     Json(rename, _held): Json<Rename>,
 ) -> Answer {

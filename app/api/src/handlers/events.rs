@@ -2,11 +2,11 @@
 
 use crate::{
     app::App,
-    body::{Asked, Who},
+    body::{Authenticated, QueryParams},
     handlers::{Answer, conversations},
     problem::{Kind, Problem},
     serve::Takeover,
-    viewers::{PersonViewer, Place, Viewer, sse::Source},
+    viewers::{PersonViewer, Viewer, ViewerSlot, sse::Source},
 };
 use axum::{
     Extension,
@@ -26,9 +26,9 @@ pub(crate) struct EventsQuery {
 
 pub(crate) async fn conversation(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Asked(asked): Asked<EventsQuery>,
+    QueryParams(asked): QueryParams<EventsQuery>,
     headers: HeaderMap,
     Extension(takeover): Extension<Takeover>,
 ) -> Answer {
@@ -42,14 +42,14 @@ pub(crate) async fn conversation(
 
 pub(crate) async fn person(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Extension(takeover): Extension<Takeover>,
 ) -> Answer {
     let viewer = PersonViewer::attach(place(&app)?, caller.person.id);
     Ok(takeover.take(Source::Person(Box::new(viewer))).await)
 }
 
-fn place(app: &App) -> Result<Place, Problem> {
+fn place(app: &App) -> Result<ViewerSlot, Problem> {
     app.api.hub.take_place().ok_or_else(|| {
         Problem::new(
             Kind::TooManyViewers,

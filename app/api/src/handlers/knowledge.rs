@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Json, Who, id},
+    body::{Authenticated, Json, id},
     handlers::{Answer, gone, json, ok, text},
     problem::Problem,
 };
@@ -40,13 +40,16 @@ pub(crate) struct NewKnowledge {
     body: String,
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Authenticated(caller): Authenticated,
+) -> Answer {
     ok(&KnowledgeList { knowledge: app.api.store.knowledge(caller.person.id).await? })
 }
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewKnowledge>,
 ) -> Answer {
     let NewKnowledge { kind, title, body } = new;
@@ -64,7 +67,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(entry): Path<String>,
 ) -> Answer {
     let entry = id::<KnowledgeId>("entry", &entry, LIST)?;
@@ -74,7 +77,7 @@ pub(crate) async fn read(
 
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(entry): Path<String>,
 ) -> Answer {
     let entry = id::<KnowledgeId>("entry", &entry, LIST)?;

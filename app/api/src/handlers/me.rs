@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Json, Who},
+    body::{Authenticated, Json},
     handlers::{Answer, ok, text},
     problem::Problem,
 };
@@ -31,7 +31,10 @@ pub(crate) struct MeChange {
     language: Option<String>,
 }
 
-pub(crate) async fn read(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+pub(crate) async fn read(
+    State(app): State<Arc<App>>,
+    Authenticated(caller): Authenticated,
+) -> Answer {
     // The remembered caller may be some seconds old; the person's own view of themselves is not.
     let person = app.api.store.person(caller.person.id).await?;
     ok(&Me {
@@ -44,7 +47,7 @@ pub(crate) async fn read(State(app): State<Arc<App>>, Who(caller): Who) -> Answe
 
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(change, _held): Json<MeChange>,
 ) -> Answer {
     let MeChange { name, time_zone, language } = change;
@@ -56,6 +59,6 @@ pub(crate) async fn change(
     }
     let change = PersonChange { name, time_zone, language };
     let changed = app.api.store.change_person(caller.person.id, change).await?;
-    app.known.forget(None);
+    app.callers.forget(None);
     ok(&changed.ok_or_else(|| Problem::missing("this person", "GET /v1/people"))?)
 }

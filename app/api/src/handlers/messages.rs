@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Asked, Json, Who},
+    body::{Authenticated, Json, QueryParams},
     handlers::{Answer, commands, conversations, json, ok, page},
     problem::Problem,
 };
@@ -144,9 +144,9 @@ impl From<famulus_store::Disposition> for Disposition {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Asked(asked): Asked<ListQuery>,
+    QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
     let before =
         asked.before.map(|text| text.parse::<MessageCursor>()).transpose().map_err(|error| {
@@ -163,7 +163,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn send(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     headers: HeaderMap,
     Json(new, _held): Json<NewMessage>,

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Asked, id},
+    body::{QueryParams, id},
     handlers::{Answer, ok, page, queue::Retried},
     problem::Problem,
 };
@@ -75,7 +75,10 @@ impl From<OutboxItem> for Leaving {
     }
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, Asked(asked): Asked<ListQuery>) -> Answer {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    QueryParams(asked): QueryParams<ListQuery>,
+) -> Answer {
     let limit = page(asked.limit, 50, 500);
     let items = app.api.store.outbox(None, asked.state, limit).await?;
     ok(&Outbox { messages: items.into_iter().map(Into::into).collect() })

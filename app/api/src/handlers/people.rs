@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Json, Who},
+    body::{Authenticated, Json},
     handlers::{Answer, json, ok, text},
     problem::Problem,
 };
@@ -35,7 +35,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewPerson>,
 ) -> Answer {
     let NewPerson { name, role, time_zone, language } = new;

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Json, Who},
+    body::{Authenticated, Json},
     handlers::{Answer, ok},
     problem::{Kind, Problem},
 };
@@ -173,7 +173,7 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, Path(name): Path<String>) 
 
 pub(crate) async fn run(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path((plugin, tool)): Path<(String, String)>,
     Json(asked, _held): Json<RunTool>,
 ) -> Answer {

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Asked, Json, Who, id},
+    body::{Authenticated, Json, QueryParams, id},
     handlers::{Answer, conversations, gone, json, ok, page, text},
     problem::Problem,
 };
@@ -92,13 +92,16 @@ impl From<SlotInfo> for Slot {
     }
 }
 
-pub(crate) async fn list(State(app): State<Arc<App>>, Who(caller): Who) -> Answer {
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Authenticated(caller): Authenticated,
+) -> Answer {
     ok(&Schedules { schedules: app.api.store.schedules(caller.person.id).await? })
 }
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewSchedule>,
 ) -> Answer {
     let NewSchedule { note, rule, time_zone, announce, missed, conversation_id } = new;
@@ -123,7 +126,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(schedule): Path<String>,
     Json(change, _held): Json<ScheduleChange>,
 ) -> Answer {
@@ -144,7 +147,7 @@ pub(crate) async fn change(
 
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(schedule): Path<String>,
 ) -> Answer {
     let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
@@ -157,9 +160,9 @@ pub(crate) async fn delete(
 
 pub(crate) async fn slots(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(schedule): Path<String>,
-    Asked(asked): Asked<SlotsQuery>,
+    QueryParams(asked): QueryParams<SlotsQuery>,
 ) -> Answer {
     let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
     let person = caller.person.id;

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Json, Who, id},
+    body::{Authenticated, Json, id},
     handlers::{Answer, gone, json, ok, text},
     problem::Problem,
 };
@@ -73,7 +73,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewToken>,
 ) -> Answer {
     let NewToken { name, scope, person } = new;
@@ -101,6 +101,6 @@ pub(crate) async fn revoke(State(app): State<Arc<App>>, Path(token): Path<String
     const LIST: &str = "GET /v1/tokens";
     let token = id::<TokenId>("token", &token, LIST)?;
     let was_there = app.api.store.revoke_token(token).await?;
-    app.known.forget(Some(token));
+    app.callers.forget(Some(token));
     if was_there { gone() } else { Err(Problem::missing("this token", LIST)) }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::{Who, id},
+    body::{Authenticated, id},
     handlers::{Answer, conversations, json, messages, ok},
     problem::{Kind, Problem},
 };
@@ -82,7 +82,7 @@ pub(crate) struct Cancelled {
 
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(turn): Path<String>,
 ) -> Answer {
     let turn = turn_id(&turn)?;
@@ -92,7 +92,7 @@ pub(crate) async fn read(
 
 pub(crate) async fn stop(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(conversation): Path<String>,
 ) -> Answer {
     let id = conversations::existing(&app, &caller.person, &conversation).await?;
@@ -102,7 +102,7 @@ pub(crate) async fn stop(
 
 pub(crate) async fn cancel(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(turn): Path<String>,
 ) -> Answer {
     let turn = turn_id(&turn)?;
@@ -115,7 +115,7 @@ pub(crate) async fn cancel(
 /// Sends a message that asks for more, in the turn's conversation.
 pub(crate) async fn go_on(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     Path(turn): Path<String>,
     headers: HeaderMap,
 ) -> Answer {

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    body::Who,
+    body::Authenticated,
     files::media_type,
     handlers::{Answer, messages, ok},
     problem::Problem,
@@ -44,12 +44,12 @@ pub(crate) struct Uploaded {
 
 pub(crate) async fn upload(
     State(app): State<Arc<App>>,
-    Who(caller): Who,
+    Authenticated(caller): Authenticated,
     request: Request,
 ) -> Answer {
     let key = messages::key(request.headers())?;
-    let pace = app.api.config.pace();
-    let mut request = request.map(|body| Body::from_stream(pace.pieces(body)));
+    let min_rate = app.api.config.min_rate();
+    let mut request = request.map(|body| Body::from_stream(min_rate.pieces(body)));
     // The file has a limit of its own.
     DefaultBodyLimit::disable().apply(&mut request);
     let mut parts = Multipart::from_request(request, &app).await.map_err(|rejection| {

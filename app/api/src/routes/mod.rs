@@ -5,7 +5,7 @@ mod table;
 
 pub(crate) use table::table;
 
-use crate::{app::App, guard::Door, path};
+use crate::{app::App, guard::Listener, path};
 use axum::{
     Router,
     handler::Handler,
@@ -148,7 +148,7 @@ impl Route {
 }
 
 /// What is known of a request's route before its handler runs.
-pub(crate) enum Found {
+pub(crate) enum RouteMatch {
     Route(Access),
     /// The methods that the path has.
     WrongMethod(String),
@@ -168,18 +168,22 @@ impl Routes {
         )
     }
 
-    pub(crate) fn find(&self, door: Door, method: &Method, path: &str) -> Found {
+    pub(crate) fn find(&self, listener: Listener, method: &Method, path: &str) -> RouteMatch {
         let mut allow: Vec<&str> = Vec::new();
         for (has, pattern, access, internal) in &self.0 {
-            if (door == Door::Internal && !internal) || !path::matches(pattern, path) {
+            if (listener == Listener::Internal && !internal) || !path::matches(pattern, path) {
                 continue;
             }
             if has == method {
-                return Found::Route(*access);
+                return RouteMatch::Route(*access);
             }
             allow.push(has.as_str());
         }
-        if allow.is_empty() { Found::Nothing } else { Found::WrongMethod(allow.join(", ")) }
+        if allow.is_empty() {
+            RouteMatch::Nothing
+        } else {
+            RouteMatch::WrongMethod(allow.join(", "))
+        }
     }
 }
 
@@ -232,21 +236,24 @@ mod tests {
     #[test]
     fn a_path_is_found_with_its_methods() {
         let routes = Routes::of(&table());
-        let find = |door, method: Method, path| routes.find(door, &method, path);
+        let find = |listener, method: Method, path| routes.find(listener, &method, path);
         assert!(matches!(
-            find(Door::Public, Method::GET, "/v1/turns/x"),
-            Found::Route(Access::Chat)
+            find(Listener::Public, Method::GET, "/v1/turns/x"),
+            RouteMatch::Route(Access::Chat)
         ));
         assert!(matches!(
-            find(Door::Public, Method::GET, "/v1/tokens"),
-            Found::Route(Access::Owner)
+            find(Listener::Public, Method::GET, "/v1/tokens"),
+            RouteMatch::Route(Access::Owner)
         ));
         assert!(matches!(
-            find(Door::Public, Method::PUT, "/v1/me"),
-            Found::WrongMethod(allow) if allow == "GET, PATCH"
+            find(Listener::Public, Method::PUT, "/v1/me"),
+            RouteMatch::WrongMethod(allow) if allow == "GET, PATCH"
         ));
-        assert!(matches!(find(Door::Public, Method::GET, "/nowhere"), Found::Nothing));
-        assert!(matches!(find(Door::Internal, Method::GET, "/v1/me"), Found::Nothing));
-        assert!(matches!(find(Door::Internal, Method::POST, "/chat"), Found::Route(Access::Chat)));
+        assert!(matches!(find(Listener::Public, Method::GET, "/nowhere"), RouteMatch::Nothing));
+        assert!(matches!(find(Listener::Internal, Method::GET, "/v1/me"), RouteMatch::Nothing));
+        assert!(matches!(
+            find(Listener::Internal, Method::POST, "/chat"),
+            RouteMatch::Route(Access::Chat)
+        ));
     }
 }

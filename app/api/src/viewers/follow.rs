@@ -1,6 +1,6 @@
 //! Reading the events of other processes for everything that is watched here.
 
-use super::{EventTable, Hub, Lately, frame::Frame, viewer::PAGE};
+use super::{EventTable, Hub, RecentConversation, frame::Frame, viewer::PAGE};
 use famulus_core::{
     event::{EventId, List},
     ids::{ConversationId, PersonId},
@@ -163,11 +163,11 @@ impl Hub {
     /// Finds out which conversations of the persons whose stream is watched have something running.
     async fn look_at_people(&self, table: &dyn EventTable, round: Round) -> Result<(), Error> {
         for person in self.persons_to_look_at(round) {
-            let lately = table.lately(person).await?;
+            let recent = table.recent(person).await?;
             let unknown: Vec<ConversationId> = {
                 let inner = self.inner.lock();
                 let Some(feed) = inner.people.get(&person) else { continue };
-                live(&lately).filter(|id| !feed.followed.contains_key(id)).collect()
+                live(&recent).filter(|id| !feed.followed.contains_key(id)).collect()
             };
             let mut places = Vec::with_capacity(unknown.len());
             for conversation in unknown {
@@ -178,8 +178,8 @@ impl Hub {
             let Some(feed) = inner.people.get_mut(&person) else { continue };
             feed.followed.extend(places);
             feed.looked_at = Some(Instant::now());
-            if feed.lately != lately {
-                feed.lately = lately;
+            if feed.recent != recent {
+                feed.recent = recent;
                 feed.changed(List::Conversations);
                 feed.changed(List::Messages);
             }
@@ -216,6 +216,6 @@ impl Hub {
     }
 }
 
-fn live(lately: &[Lately]) -> impl Iterator<Item = ConversationId> {
-    lately.iter().filter(|one| one.live).map(|one| one.conversation)
+fn live(recent: &[RecentConversation]) -> impl Iterator<Item = ConversationId> {
+    recent.iter().filter(|one| one.live).map(|one| one.conversation)
 }

@@ -22,7 +22,7 @@ mod waiter;
 mod window;
 
 pub(crate) use people::PersonViewer;
-pub use table::{EventTable, Lately};
+pub use table::{EventTable, RecentConversation};
 pub(crate) use viewer::Viewer;
 pub(crate) use waiter::{Progress, Waiter};
 
@@ -45,7 +45,7 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
-use window::{Taken, Window};
+use window::{PushOutcome, Window};
 
 /// A window of a turn that nobody watches and that stored nothing for this long belongs to a turn
 /// that lost its lease.
@@ -80,11 +80,11 @@ struct Watched {
 }
 
 /// One of the places that viewers may take; given back when it is dropped.
-pub(crate) struct Place {
+pub(crate) struct ViewerSlot {
     hub: Arc<Hub>,
 }
 
-impl Drop for Place {
+impl Drop for ViewerSlot {
     fn drop(&mut self) {
         self.hub.viewers.fetch_sub(1, Ordering::AcqRel);
     }
@@ -107,10 +107,10 @@ impl Hub {
     }
 
     /// Takes a viewer's place, or `None` when all are taken.
-    pub(crate) fn take_place(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn take_place(self: &Arc<Self>) -> Option<ViewerSlot> {
         let taken = self.viewers.fetch_add(1, Ordering::AcqRel);
         // Dropping it gives the place back, also when there was none.
-        let place = Place { hub: Arc::clone(self) };
+        let place = ViewerSlot { hub: Arc::clone(self) };
         (taken < self.limit).then_some(place)
     }
 
@@ -154,12 +154,12 @@ impl Viewers for Hub {
         watched.local_at = (!ends).then_some(now);
         let frame = Frame::new(Arc::clone(envelope));
         let is_watched = watched.window.receiver_count() > 0;
-        let mut taken = Taken::Known;
+        let mut taken = PushOutcome::Known;
         watched.window.send_if_modified(|window| {
             taken = window.publish(frame, is_watched, now);
-            taken == Taken::Shown
+            taken == PushOutcome::Shown
         });
-        if taken == Taken::Held {
+        if taken == PushOutcome::Held {
             watched.due = true;
             self.work.notify_one();
         }

@@ -3,7 +3,7 @@
 //! It has no place to go on from. Whoever connects, or falls behind, is told that every list has
 //! changed, and so misses nothing.
 
-use super::{Hub, Lately, Place, frame::encode};
+use super::{Hub, RecentConversation, ViewerSlot, frame::encode};
 use bytes::Bytes;
 use famulus_core::{
     event::{Envelope, Event, EventId, List, Status, VERSION},
@@ -25,7 +25,7 @@ pub(super) struct Feed {
     sender: broadcast::Sender<Bytes>,
     /// The conversations whose turns run, and how far they were read.
     pub(super) followed: HashMap<ConversationId, EventId>,
-    pub(super) lately: Vec<Lately>,
+    pub(super) recent: Vec<RecentConversation>,
     pub(super) looked_at: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl Feed {
         Self {
             sender: broadcast::Sender::new(CAPACITY),
             followed: HashMap::new(),
-            lately: Vec::new(),
+            recent: Vec::new(),
             looked_at: None,
         }
     }
@@ -86,11 +86,11 @@ pub(crate) struct PersonViewer {
     /// `None` only while it is being dropped.
     receiver: Option<broadcast::Receiver<Bytes>>,
     behind: bool,
-    _taken: Place,
+    _taken: ViewerSlot,
 }
 
 impl PersonViewer {
-    pub(crate) fn attach(place: Place, person: PersonId) -> Self {
+    pub(crate) fn attach(place: ViewerSlot, person: PersonId) -> Self {
         let hub = Arc::clone(&place.hub);
         let receiver =
             hub.inner.lock().people.entry(person).or_insert_with(Feed::new).sender.subscribe();

@@ -9,7 +9,7 @@ use famulus_store::{Cursor, Error, Store};
 
 /// A conversation as the stream of its person knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lately {
+pub struct RecentConversation {
     pub conversation: ConversationId,
     pub last_seq: i64,
     /// Whether a turn is taken up.
@@ -17,7 +17,7 @@ pub struct Lately {
 }
 
 /// Conversations of a person that are looked at, the last used first.
-const LATELY: i64 = 50;
+const RECENT: i64 = 50;
 
 /// The port to the table of events.
 #[async_trait]
@@ -34,7 +34,7 @@ pub trait EventTable: Send + Sync + 'static {
     ) -> Result<(EventId, bool), Error>;
 
     /// The person's conversations, the last used first.
-    async fn lately(&self, person: PersonId) -> Result<Vec<Lately>, Error>;
+    async fn recent(&self, person: PersonId) -> Result<Vec<RecentConversation>, Error>;
 }
 
 #[async_trait]
@@ -52,11 +52,11 @@ impl EventTable for Store {
         Self::stream_start(self, person, conversation, after).await
     }
 
-    async fn lately(&self, person: PersonId) -> Result<Vec<Lately>, Error> {
-        let conversations = self.conversations(person, None, LATELY).await?;
+    async fn recent(&self, person: PersonId) -> Result<Vec<RecentConversation>, Error> {
+        let conversations = self.conversations(person, None, RECENT).await?;
         Ok(conversations
             .into_iter()
-            .map(|view| Lately {
+            .map(|view| RecentConversation {
                 conversation: view.id,
                 last_seq: view.last_seq,
                 live: view.live.is_some(),

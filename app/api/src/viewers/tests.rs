@@ -1,6 +1,6 @@
 //! The hub against a table in memory: events of this process and of another one, interleaved.
 
-use super::{EventTable, Hub, Lately, Progress, Viewer, people::PersonViewer};
+use super::{EventTable, Hub, Progress, RecentConversation, Viewer, people::PersonViewer};
 use async_trait::async_trait;
 use famulus_core::{
     event::{DeltaKind, Envelope, Event, EventId, Status, VERSION, Viewers as _},
@@ -67,10 +67,10 @@ impl EventTable for Memory {
         })
     }
 
-    async fn lately(&self, _: PersonId) -> Result<Vec<Lately>, Error> {
+    async fn recent(&self, _: PersonId) -> Result<Vec<RecentConversation>, Error> {
         let live = *self.live.lock();
         Ok(live
-            .map(|conversation| Lately { conversation, last_seq: 1, live: true })
+            .map(|conversation| RecentConversation { conversation, last_seq: 1, live: true })
             .into_iter()
             .collect())
     }

@@ -1,7 +1,7 @@
 //! One viewer of one conversation: a place in the order of its events, and nothing else.
 
 use super::{
-    EventTable, FORSAKEN, Hub, Place, Watched,
+    EventTable, FORSAKEN, Hub, ViewerSlot, Watched,
     frame::Frame,
     window::{View, Window},
 };
@@ -25,14 +25,14 @@ pub(crate) struct Viewer {
     place: EventId,
     /// `None` only while it is being dropped.
     window: Option<watch::Receiver<Window>>,
-    _taken: Place,
+    _taken: ViewerSlot,
 }
 
 impl Viewer {
     /// Begins behind `after`, or before the live turn's first event. The second value says that
     /// `after` is older than what is kept: what the client holds is to be fetched anew.
     pub(crate) async fn attach(
-        place: Place,
+        place: ViewerSlot,
         table: Arc<dyn EventTable>,
         person: PersonId,
         conversation: ConversationId,

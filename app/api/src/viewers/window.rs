@@ -40,7 +40,7 @@ pub(crate) enum View {
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum PushOutcome {
     Shown,
     /// Events before it may be missing: the table is to be read from `top`.
     Held,
@@ -60,29 +60,34 @@ impl Window {
 
     /// Takes an event of a turn that runs in this process. `watched` says whether somebody looks:
     /// if not, what comes before a gap is left to the table.
-    pub(crate) fn publish(&mut self, frame: Arc<Frame>, watched: bool, now: Instant) -> Taken {
+    pub(crate) fn publish(
+        &mut self,
+        frame: Arc<Frame>,
+        watched: bool,
+        now: Instant,
+    ) -> PushOutcome {
         let (id, top) = (frame.id(), self.top());
         self.touched = now;
         if id <= top || self.held.back().is_some_and(|held| id <= held.id()) {
-            return Taken::Known;
+            return PushOutcome::Known;
         }
         if !self.held.is_empty() {
             self.held.push_back(frame);
-            return Taken::Held;
+            return PushOutcome::Held;
         }
         if id.fence == top.fence && id.number == top.number + 1 {
             self.push(frame);
-            return Taken::Shown;
+            return PushOutcome::Shown;
         }
         if watched {
             self.held.push_back(frame);
-            return Taken::Held;
+            return PushOutcome::Held;
         }
         self.frames.clear();
         self.base = EventId { number: id.number - 1, ..id };
         self.stored = self.base;
         self.push(frame);
-        Taken::Shown
+        PushOutcome::Shown
     }
 
     /// Takes what the table has behind [`Window::top`]; `all` says that there is no more of it.
@@ -202,9 +207,9 @@ mod tests {
     fn events_in_order_are_shown_at_once() {
         let now = Instant::now();
         let mut window = Window::new(id(5, 0), now);
-        assert_eq!(window.publish(frame(5, 1), true, now), Taken::Shown);
-        assert_eq!(window.publish(frame(5, 2), true, now), Taken::Shown);
-        assert_eq!(window.publish(frame(5, 2), true, now), Taken::Known);
+        assert_eq!(window.publish(frame(5, 1), true, now), PushOutcome::Shown);
+        assert_eq!(window.publish(frame(5, 2), true, now), PushOutcome::Shown);
+        assert_eq!(window.publish(frame(5, 2), true, now), PushOutcome::Known);
         assert_eq!(seen(&window, id(5, 0)), Some(vec![id(5, 1), id(5, 2)]));
         assert_eq!(seen(&window, id(5, 2)), Some(vec![]));
         assert_eq!(seen(&window, id(4, 9)), None, "what is before the window is in the table");
@@ -214,8 +219,8 @@ mod tests {
     fn a_new_token_is_held_until_the_gap_is_read() {
         let now = Instant::now();
         let mut window = Window::new(id(5, 3), now);
-        assert_eq!(window.publish(frame(9, 1), true, now), Taken::Held);
-        assert_eq!(window.publish(frame(9, 2), true, now), Taken::Held);
+        assert_eq!(window.publish(frame(9, 1), true, now), PushOutcome::Held);
+        assert_eq!(window.publish(frame(9, 2), true, now), PushOutcome::Held);
         assert_eq!(seen(&window, id(5, 3)), Some(vec![]));
         assert!(window.fill(&[frame(5, 4), frame(7, 1)], false, now));
         assert_eq!(seen(&window, id(5, 3)), Some(vec![id(5, 4), id(7, 1)]));
@@ -225,14 +230,14 @@ mod tests {
             Some(vec![id(5, 4), id(7, 1), id(9, 1), id(9, 2)]),
             "stored and held are the same event"
         );
-        assert_eq!(window.publish(frame(9, 3), true, now), Taken::Shown);
+        assert_eq!(window.publish(frame(9, 3), true, now), PushOutcome::Shown);
     }
 
     #[test]
     fn without_viewers_a_gap_is_left_to_the_table() {
         let now = Instant::now();
         let mut window = Window::new(id(5, 3), now);
-        assert_eq!(window.publish(frame(9, 4), false, now), Taken::Shown);
+        assert_eq!(window.publish(frame(9, 4), false, now), PushOutcome::Shown);
         assert_eq!(seen(&window, id(5, 3)), None);
         assert_eq!(seen(&window, id(9, 3)), Some(vec![id(9, 4)]));
     }
@@ -263,6 +268,6 @@ mod tests {
         let rows: Vec<_> = (1..=100).map(|number| frame(8, number)).collect();
         window.fill(&rows, true, now);
         assert_eq!(window.frames.len(), KEPT);
-        assert_eq!(window.publish(frame(5, 2), true, now), Taken::Known);
+        assert_eq!(window.publish(frame(5, 2), true, now), PushOutcome::Known);
     }
 }

@@ -1,4 +1,4 @@
-//! The door for sandboxes: what opens it, what does not, and what comes in once.
+//! The callback listener: who is authenticated there, who is not, and what comes in once.
 
 use crate::{
     config,

@@ -3,7 +3,7 @@
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
-use famulus_api::{Api, Config, Doors, Grantable, Hub, Readiness};
+use famulus_api::{Api, Config, Grantable, Hub, Listeners, Readiness};
 use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
@@ -124,8 +124,8 @@ impl World {
         let bird = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (callback, canary) = (back.local_addr().unwrap(), bird.local_addr().unwrap());
         tasks.spawn("canary", OnExit::Log, famulus_api::canary(bird, tasks.token()));
-        let doors = Doors { public: listener, internal: inner, callback: Some(back) };
-        let serving = api.serve(doors, tasks.token());
+        let listeners = Listeners { public: listener, internal: inner, callback: Some(back) };
+        let serving = api.serve(listeners, tasks.token());
         tasks.spawn("api", OnExit::Log, async move { serving.await.unwrap() });
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         Self { store, hub, owner, address, internal, callback, canary, sandboxes, client, tasks }

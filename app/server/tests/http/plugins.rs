@@ -57,7 +57,7 @@ fn weather(plan: impl Fn() -> Play + Send + Sync + 'static) -> Arc<FakeSandboxes
     FakeSandboxes::new(vec![plugin("weather", &["look", "watch"])], move |_| plan())
 }
 
-/// Describes the revision of `weather` as a build does, by the door for sandboxes.
+/// Describes the revision of `weather` as a build does, at the callback listener.
 async fn describe(world: &World) {
     let tool = |name: &str, is_async| ToolDescription {
         name: name.into(),

@@ -1,7 +1,7 @@
 //! API tokens, of which the store sees the SHA-256 only.
 
 use crate::{
-    codec::{without_nul, word},
+    codec::{read_enum, without_nul},
     db::Store,
     error::Error,
 };
@@ -38,11 +38,11 @@ impl Store {
         row.map(|row| {
             Ok(Caller {
                 token: TokenId(row.token),
-                scope: word("a token's scope", &row.scope)?,
+                scope: read_enum("a token's scope", &row.scope)?,
                 person: Person {
                     id: PersonId(row.id),
                     name: row.name,
-                    role: word("a person's role", &row.role)?,
+                    role: read_enum("a person's role", &row.role)?,
                     time_zone: row.time_zone,
                     language: row.language,
                 },
@@ -91,7 +91,7 @@ impl Store {
                     id: TokenId(row.id),
                     person: PersonId(row.person_id),
                     name: row.name,
-                    scope: word("a token's scope", &row.scope)?,
+                    scope: read_enum("a token's scope", &row.scope)?,
                     created_at: row.created_at.0,
                     revoked_at: row.revoked_at.map(|at| at.0),
                 })

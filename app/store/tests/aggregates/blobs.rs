@@ -6,7 +6,7 @@ use famulus_core::{
     blob::{BlobError, BlobRef, Blobs, PIECE},
     ids::PersonId,
 };
-use famulus_store::{Keep, Store};
+use famulus_store::{Retention, Store};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use sha2::{Digest, Sha256};
@@ -135,10 +135,10 @@ async fn what_an_abandoned_upload_left_goes_by_retention() {
         }
         assert_eq!(left(world, ada).await, (1, 1));
         let now = store.queue.now().await.unwrap();
-        let swept = store.sweep_old(now, &Keep::default()).await.unwrap();
+        let swept = store.sweep_old(now, &Retention::default()).await.unwrap();
         assert_eq!(swept.partial_blobs, 0, "it may still be streaming");
         let tomorrow = now.checked_add(SignedDuration::from_hours(25)).unwrap();
-        let swept = store.sweep_old(tomorrow, &Keep::default()).await.unwrap();
+        let swept = store.sweep_old(tomorrow, &Retention::default()).await.unwrap();
         assert_eq!(swept.partial_blobs, 1);
         assert_eq!(left(world, ada).await, (0, 0));
     })

@@ -9,7 +9,7 @@ use famulus_core::{
     message::PartBody,
     tool::CallKey,
 };
-use famulus_store::{Keep, Swept};
+use famulus_store::{Retention, SweptRows};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 
@@ -59,17 +59,17 @@ async fn old_things_go_and_the_transcript_stays() {
         .unwrap();
 
         let now = store.queue.now().await.unwrap();
-        let keep = Keep::default();
-        assert_eq!(store.sweep_old(now, &keep).await.unwrap(), Swept::default());
+        let keep = Retention::default();
+        assert_eq!(store.sweep_old(now, &keep).await.unwrap(), SweptRows::default());
         let later = now.checked_add(SignedDuration::from_hours(2)).unwrap();
         let swept = store.sweep_old(later, &keep).await.unwrap();
-        assert_eq!(swept, Swept { events: 4501, ..Swept::default() });
+        assert_eq!(swept, SweptRows { events: 4501, ..SweptRows::default() });
         let later = now.checked_add(SignedDuration::from_hours(24 * 31)).unwrap();
         let swept = store.sweep_old(later, &keep).await.unwrap();
         let expected =
-            Swept { inbox: 1, keyed_writes: 1, unreferenced_blobs: 1, ..Swept::default() };
+            SweptRows { inbox: 1, keyed_writes: 1, unreferenced_blobs: 1, ..SweptRows::default() };
         assert_eq!(swept, expected);
-        assert_eq!(store.sweep_old(later, &keep).await.unwrap(), Swept::default());
+        assert_eq!(store.sweep_old(later, &keep).await.unwrap(), SweptRows::default());
 
         assert!(matches!(store.get(ada, loose.id).await, Err(BlobError::Missing { .. })));
         let (found, _) = store.get(ada, sent.id).await.unwrap();

@@ -14,7 +14,7 @@ pub(crate) use database::Database;
 pub(crate) use puppet::{Do, Puppet, Text, call, say};
 pub(crate) use raw::Raw;
 
-use famulus_api::Doors;
+use famulus_api::Listeners;
 use famulus_core::{Clock, clock::SystemClock, model::Model, person::Scope};
 use famulus_lifecycle::Tasks;
 use famulus_models::Models;
@@ -115,7 +115,7 @@ pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
 }
 
 impl World {
-    /// A request at the first assistant's door for sandboxes, with what opens it in these tests.
+    /// A request at the first assistant's callback listener, with credentials that count in these tests.
     pub(crate) fn at_sandbox_door(&self, method: Method, path: &str) -> RequestBuilder {
         let address = self.running.lock()[0].1.callback.unwrap();
         self.owner
@@ -157,9 +157,12 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
         clock,
         metrics: Arc::new(String::new),
     };
-    let doors =
-        Doors { public: listen().await, internal: listen().await, callback: Some(listen().await) };
-    let sockets = Sockets { doors, canary: Some(listen().await) };
+    let listeners = Listeners {
+        public: listen().await,
+        internal: listen().await,
+        callback: Some(listen().await),
+    };
+    let sockets = Sockets { listeners, canary: Some(listen().await) };
     let app = Box::pin(App::start(parts, sockets, tasks)).await.unwrap();
     app.ready();
     app

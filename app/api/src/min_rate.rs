@@ -1,4 +1,4 @@
-//! How slowly a body may come.
+//! A minimum rate for request bodies: who sends too slowly is cut off.
 //!
 //! A client may keep us waiting for a while; what it sends earns more of that while. So pauses and
 //! slow lines are borne, and a body that comes byte by byte ends soon, however much came before:
@@ -15,16 +15,16 @@ use futures::{Stream, StreamExt as _};
 use std::{io, time::Duration};
 use tokio::time::{Instant, timeout};
 
-/// How much patience a body meets.
+/// How slowly a body may come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct MinRate {
     /// How long the client may keep us waiting.
     patience: Duration,
     /// What it must send in the long run.
     bytes_per_second: u64,
 }
 
-impl Pace {
+impl MinRate {
     pub(crate) fn new(patience: Duration, bytes_per_second: u64) -> Self {
         Self { patience, bytes_per_second: bytes_per_second.max(1) }
     }
@@ -68,7 +68,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { patience: Duration::from_secs(10), bytes_per_second: 100 };
+    const PACE: MinRate = MinRate { patience: Duration::from_secs(10), bytes_per_second: 100 };
 
     /// Sends pieces of these sizes, each after a pause; what of them came, and when the end.
     async fn send(pieces: Vec<(u64, usize)>) -> (usize, Option<io::ErrorKind>, u64) {

@@ -1,4 +1,4 @@
-//! Room in memory for the bodies that are held whole.
+//! A budget of memory for request bodies that are buffered whole.
 //!
 //! All that are held at once fit into `api.buffered_bytes`. A body takes its room before it is read,
 //! and keeps it until nothing of it is held any more; one that finds none waits its turn, which costs
@@ -21,7 +21,7 @@ const UNIT: usize = 1024;
 /// Seconds after which there may be room again.
 const AGAIN: u32 = 5;
 
-pub(crate) struct Room {
+pub(crate) struct BodyMemory {
     small: Pool,
     large: Pool,
 }
@@ -33,11 +33,11 @@ struct Pool {
 
 /// Room that a body takes; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
+impl BodyMemory {
     /// Room for so many bytes at once, and for the largest body in any case.
     pub(crate) fn new(bytes: usize, largest: usize) -> Self {
         let small = bytes / SHARE_OF_SMALL;
@@ -51,12 +51,12 @@ impl Room {
     ///
     /// # Errors
     /// There was none in all that time.
-    pub(crate) async fn take(&self, bytes: usize, wait: Duration) -> Result<Held, Problem> {
+    pub(crate) async fn take(&self, bytes: usize, wait: Duration) -> Result<Reservation, Problem> {
         let pool = if bytes <= SMALL { &self.small } else { &self.large };
         let taking = Arc::clone(&pool.free).acquire_many_owned(units(bytes).min(pool.units));
         match timeout(wait, taking).await {
             // The semaphore is never closed.
-            Ok(permit) => Ok(Held { _permit: permit.ok() }),
+            Ok(permit) => Ok(Reservation { _permit: permit.ok() }),
             Err(_) => Err(Problem::new(
                 Kind::NoRoom,
                 format!("there was no room for a body of {bytes} bytes among those that are read"),
@@ -89,28 +89,28 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_finds_no_room_waits_and_small_bodies_do_not() {
-        let room = Room::new(8 * MIB, 3 * MIB);
-        let first = room.take(3 * MIB, WAIT).await.unwrap();
-        let second = room.take(3 * MIB, WAIT).await.unwrap();
-        let refused = room.take(3 * MIB, WAIT).await.unwrap_err();
+        let memory = BodyMemory::new(8 * MIB, 3 * MIB);
+        let first = memory.take(3 * MIB, WAIT).await.unwrap();
+        let second = memory.take(3 * MIB, WAIT).await.unwrap();
+        let refused = memory.take(3 * MIB, WAIT).await.unwrap_err();
         assert_eq!((refused.kind, refused.retry_after), (Kind::NoRoom, Some(AGAIN)));
         assert!(refused.remedy.contains("api.buffered_bytes"), "{}", refused.remedy);
 
-        let (third, small) = tokio::join!(room.take(3 * MIB, WAIT), async {
-            let small = room.take(SMALL, Duration::ZERO).await;
+        let (third, small) = tokio::join!(memory.take(3 * MIB, WAIT), async {
+            let small = memory.take(SMALL, Duration::ZERO).await;
             drop(first);
             small
         });
         assert!(small.is_ok(), "large bodies that wait are not in the way of small ones");
         drop((second, third.unwrap(), small.unwrap()));
-        assert!(room.take(7 * MIB, Duration::ZERO).await.is_ok(), "all is given back");
+        assert!(memory.take(7 * MIB, Duration::ZERO).await.is_ok(), "all is given back");
     }
 
     #[tokio::test]
     async fn the_largest_body_fits_into_any_room() {
-        let room = Room::new(0, 3 * MIB);
-        assert!(room.take(3 * MIB, Duration::ZERO).await.is_ok());
-        assert!(room.take(0, Duration::ZERO).await.is_ok());
-        assert!(room.take(usize::MAX, Duration::ZERO).await.is_ok());
+        let memory = BodyMemory::new(0, 3 * MIB);
+        assert!(memory.take(3 * MIB, Duration::ZERO).await.is_ok());
+        assert!(memory.take(0, Duration::ZERO).await.is_ok());
+        assert!(memory.take(usize::MAX, Duration::ZERO).await.is_ok());
     }
 }
