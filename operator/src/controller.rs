@@ -55,7 +55,7 @@ pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: Can
     while let Some(end) = ends.next().await {
         // An error of a reconcile was logged where it ended; what is left is a Plugin that is gone.
         if let Err(error) = end {
-            tracing::debug!(%error, "a Plugin was not looked at");
+            tracing::debug!(%error, "a Plugin was not reconciled");
         }
     }
 }

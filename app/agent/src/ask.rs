@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a model may say nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Before its first sign of life: a local model may have to be loaded.
     pub first: Duration,
     /// Between two signs of life, pings included.
@@ -22,7 +22,7 @@ pub struct Patience {
     pub retries: u32,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { first: Duration::from_mins(10), between: Duration::from_mins(1), retries: 3 }
     }
@@ -32,7 +32,7 @@ impl Default for Patience {
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What came of one try.
-pub(crate) enum Asked {
+pub(crate) enum AskOutcome {
     Replied(Box<ModelReply>),
     /// It broke off; what was shown until then is to be kept as interrupted.
     Broke {
@@ -79,22 +79,22 @@ pub(crate) async fn ask(
     model: &dyn Model,
     request: ModelRequest,
     stream: &mut Stream,
-    patience: Patience,
+    timeouts: Timeouts,
     stop: &CancellationToken,
     abandon: &CancellationToken,
-) -> Asked {
+) -> AskOutcome {
     famulus_core::crash::before("model.ask");
     let mut events = model.ask(request);
     let mut shown = Shown::default();
     let mut alive = false;
     let mut store_at: Option<Instant> = None;
     loop {
-        let limit = if alive { patience.between } else { patience.first };
+        let limit = if alive { timeouts.between } else { timeouts.first };
         let due = store_at;
         let event = tokio::select! {
             biased;
-            () = abandon.cancelled() => return Asked::Abandoned,
-            () = stop.cancelled() => return Asked::Stopped { shown },
+            () = abandon.cancelled() => return AskOutcome::Abandoned,
+            () = stop.cancelled() => return AskOutcome::Stopped { shown },
             () = async { if let Some(at) = due { sleep_until(at).await } }, if due.is_some() => {
                 store_at = None;
                 if let Err(error) = stream.store().await {
@@ -107,11 +107,11 @@ pub(crate) async fn ask(
         };
         let event = match event {
             Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(error))) => return Asked::Broke { error, shown },
-            Ok(None) => return Asked::Broke { error: ModelError::Cut, shown },
+            Ok(Some(Err(error))) => return AskOutcome::Broke { error, shown },
+            Ok(None) => return AskOutcome::Broke { error: ModelError::Cut, shown },
             Err(_silent) => {
                 let error = ModelError::Silent { seconds: limit.as_secs() };
-                return Asked::Broke { error, shown };
+                return AskOutcome::Broke { error, shown };
             }
         };
         alive = true;
@@ -131,7 +131,7 @@ pub(crate) async fn ask(
             ModelEvent::Done(reply) => {
                 famulus_core::crash::after("model.ask");
                 show_rest(&reply, &shown, stream);
-                return Asked::Replied(reply);
+                return AskOutcome::Replied(reply);
             }
         }
         if stream.is_dirty() && store_at.is_none() {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 /// What came of running a step's calls.
-pub(crate) enum Ran {
+pub(crate) enum CallsOutcome {
     /// Every call has its result, in the order of the calls.
     All(Vec<ToolResult>),
     /// The others are done; some wait for the owner until then.
@@ -112,7 +112,7 @@ impl Executor<'_> {
         &self,
         calls: &mut [RecordedCall],
         stream: &mut Stream,
-    ) -> Result<Ran, StoreError> {
+    ) -> Result<CallsOutcome, StoreError> {
         let mut deadline: Option<Timestamp> = None;
         let mut running = FuturesUnordered::new();
         let mut withdrawn = false;
@@ -142,8 +142,8 @@ impl Executor<'_> {
         loop {
             let done = tokio::select! {
                 biased;
-                () = self.abandon.cancelled() => return Ok(Ran::Abandoned),
-                () = self.stop.cancelled() => return Ok(Ran::Stopped),
+                () = self.abandon.cancelled() => return Ok(CallsOutcome::Abandoned),
+                () = self.stop.cancelled() => return Ok(CallsOutcome::Stopped),
                 done = running.next() => done,
             };
             match done {
@@ -167,9 +167,9 @@ impl Executor<'_> {
                         self.log.record_output(self.fence, call.key, output).await?;
                     }
                 }
-                Ok(Ran::Waiting { deadline })
+                Ok(CallsOutcome::Waiting { deadline })
             }
-            None => Ok(Ran::All(results(calls))),
+            None => Ok(CallsOutcome::All(results(calls))),
         }
     }
 

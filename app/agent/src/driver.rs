@@ -1,7 +1,7 @@
 //! Takes a turn up from its record and drives it as far as this worker can.
 
 use crate::{
-    ask::{Patience, Shown},
+    ask::{Shown, Timeouts},
     prompt::Budget,
     run::Run,
     step::{Input, State},
@@ -27,7 +27,7 @@ use tracing::Instrument;
 /// Bounds of every turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     pub budget: Budget,
     /// Seconds that a question to the owner stays open.
     pub approval_seconds: i64,

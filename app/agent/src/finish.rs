@@ -2,7 +2,7 @@
 
 use crate::{
     driver::Driven,
-    run::{Happened, Run, calls_of},
+    run::{Run, StepResult, calls_of},
     step::{Finish, Input},
 };
 use famulus_core::{
@@ -16,7 +16,7 @@ use famulus_core::{
 use std::sync::Arc;
 
 impl Run<'_> {
-    pub(crate) async fn finish(&mut self, finish: Finish) -> Result<Happened, StoreError> {
+    pub(crate) async fn finish(&mut self, finish: Finish) -> Result<StepResult, StoreError> {
         let reply = self.reply.take();
         let mut steps = self.steps;
         let (mut parts, blocks, model) = match reply {
@@ -77,13 +77,13 @@ impl Run<'_> {
                 self.stream.show_recorded(&complete);
                 metrics::counter!("famulus_turns_total", "state" => finish.state.as_str())
                     .increment(1);
-                Ok(Happened::Done(Driven::Ended(finish.state)))
+                Ok(StepResult::Done(Driven::Ended(finish.state)))
             }
             Ended::Steered(news) => {
                 self.steps = steps;
                 self.stream.recorded();
                 self.take_in(news);
-                Ok(Happened::Input(Input::Steered))
+                Ok(StepResult::Input(Input::Steered))
             }
         }
     }

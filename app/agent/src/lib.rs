@@ -30,7 +30,7 @@ pub mod step;
 mod stream;
 mod title;
 
-pub use ask::Patience;
+pub use ask::Timeouts;
 pub use driver::{Channels, DriveError, Driven, Driver, Limits};
 pub use live::LiveTurns;
 pub use prompt::Budget;

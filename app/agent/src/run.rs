@@ -1,8 +1,8 @@
 //! A turn under way: what [`crate::step`] decides is carried out here, through core's ports.
 
 use crate::{
-    ask::{self, Asked, Shown},
-    calls::{self, Executor, Ran},
+    ask::{self, AskOutcome, Shown},
+    calls::{self, CallsOutcome, Executor},
     driver::{Driven, Driver},
     prompt,
     step::{Action, Decision, Input, Mode, State, step},
@@ -91,9 +91,9 @@ impl Run<'_> {
             let mut happened = None;
             for action in actions {
                 match self.execute(action).await? {
-                    Happened::Nothing => {}
-                    Happened::Input(next) => happened = Some(next),
-                    Happened::Done(driven) => return Ok(driven),
+                    StepResult::Nothing => {}
+                    StepResult::Input(next) => happened = Some(next),
+                    StepResult::Done(driven) => return Ok(driven),
                 }
             }
             match happened {
@@ -104,7 +104,7 @@ impl Run<'_> {
         }
     }
 
-    async fn execute(&mut self, action: Action) -> Result<Happened, StoreError> {
+    async fn execute(&mut self, action: Action) -> Result<StepResult, StoreError> {
         match action {
             Action::Ask(mode) => self.ask(mode).await,
             Action::Record(decisions) => self.record(decisions).await,
@@ -112,13 +112,13 @@ impl Run<'_> {
             Action::Park { deadline } => {
                 self.stream.store().await?;
                 self.driver.log.park(self.fence, self.turn.id, deadline).await?;
-                Ok(Happened::Done(Driven::Parked))
+                Ok(StepResult::Done(Driven::Parked))
             }
             Action::Finish(finish) => self.finish(finish).await,
         }
     }
 
-    async fn ask(&mut self, mode: Mode) -> Result<Happened, StoreError> {
+    async fn ask(&mut self, mode: Mode) -> Result<StepResult, StoreError> {
         let turn = self.turn.id;
         if self.reply.take().is_some() {
             // A reply of white space is asked for again, and kept by nobody.
@@ -145,7 +145,7 @@ impl Run<'_> {
                 self.driver.model.as_ref(),
                 request,
                 &mut self.stream,
-                self.driver.limits.patience,
+                self.driver.limits.timeouts,
                 self.stop,
                 self.abandon,
             )
@@ -153,21 +153,21 @@ impl Run<'_> {
             .await;
             metrics::histogram!("famulus_model_seconds").record(started.elapsed().as_secs_f64());
             let (error, shown) = match asked {
-                Asked::Replied(reply) => return Ok(Happened::Input(self.replied(*reply))),
-                Asked::Stopped { shown } => {
+                AskOutcome::Replied(reply) => return Ok(StepResult::Input(self.replied(*reply))),
+                AskOutcome::Stopped { shown } => {
                     self.cut = shown;
-                    return Ok(Happened::Input(Input::Cancelled));
+                    return Ok(StepResult::Input(Input::Cancelled));
                 }
-                Asked::Abandoned => return Ok(Happened::Done(Driven::Abandoned)),
-                Asked::Broke { error, shown } => (error, shown),
+                AskOutcome::Abandoned => return Ok(StepResult::Done(Driven::Abandoned)),
+                AskOutcome::Broke { error, shown } => (error, shown),
             };
             tracing::warn!(error = %error, tried, "the model failed");
             metrics::counter!("famulus_model_errors_total").increment(1);
             if !shown.is_empty() {
                 self.record_interrupted(shown).await?;
             }
-            let Some(pause) = ask::pause(&error, tried, self.driver.limits.patience.retries) else {
-                return Ok(Happened::Input(Input::ModelFailed { message: error.to_string() }));
+            let Some(pause) = ask::pause(&error, tried, self.driver.limits.timeouts.retries) else {
+                return Ok(StepResult::Input(Input::ModelFailed { message: error.to_string() }));
             };
             tried += 1;
             ask::show_error(&mut self.stream, turn, &error);
@@ -175,8 +175,8 @@ impl Run<'_> {
                 tracing::warn!(error = %error, "storing events failed; they are kept");
             }
             tokio::select! {
-                () = self.abandon.cancelled() => return Ok(Happened::Done(Driven::Abandoned)),
-                () = self.stop.cancelled() => return Ok(Happened::Input(Input::Cancelled)),
+                () = self.abandon.cancelled() => return Ok(StepResult::Done(Driven::Abandoned)),
+                () = self.stop.cancelled() => return Ok(StepResult::Input(Input::Cancelled)),
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -203,8 +203,8 @@ impl Run<'_> {
         Input::Replied { empty, calls }
     }
 
-    async fn record(&mut self, decisions: Vec<Decision>) -> Result<Happened, StoreError> {
-        let Some(reply) = self.reply.take() else { return Ok(Happened::Nothing) };
+    async fn record(&mut self, decisions: Vec<Decision>) -> Result<StepResult, StoreError> {
+        let Some(reply) = self.reply.take() else { return Ok(StepResult::Nothing) };
         let now = self.driver.clock.now();
         let expires_at = now + SignedDuration::from_secs(self.driver.limits.approval_seconds);
         let mut calls = Vec::with_capacity(decisions.len());
@@ -264,7 +264,7 @@ impl Run<'_> {
             });
         }
         self.turn.history.push(stored);
-        Ok(Happened::Nothing)
+        Ok(StepResult::Nothing)
     }
 
     fn question(&self, call: &ToolCall, summary: String, expires_at: jiff::Timestamp) -> Approval {
@@ -286,7 +286,7 @@ impl Run<'_> {
         }
     }
 
-    async fn run_calls(&mut self) -> Result<Happened, StoreError> {
+    async fn run_calls(&mut self) -> Result<StepResult, StoreError> {
         let mut open = std::mem::take(&mut self.open);
         let asked = self
             .turn
@@ -308,10 +308,12 @@ impl Run<'_> {
             spoken,
         };
         match executor.run(&mut open, &mut self.stream).await? {
-            Ran::Abandoned => Ok(Happened::Done(Driven::Abandoned)),
-            Ran::Stopped => Ok(Happened::Input(Input::Cancelled)),
-            Ran::Waiting { deadline } => Ok(Happened::Input(Input::Pending { deadline })),
-            Ran::All(results) => {
+            CallsOutcome::Abandoned => Ok(StepResult::Done(Driven::Abandoned)),
+            CallsOutcome::Stopped => Ok(StepResult::Input(Input::Cancelled)),
+            CallsOutcome::Waiting { deadline } => {
+                Ok(StepResult::Input(Input::Pending { deadline }))
+            }
+            CallsOutcome::All(results) => {
                 let news = self
                     .driver
                     .log
@@ -325,7 +327,7 @@ impl Run<'_> {
                     )
                     .await?;
                 self.take_in(news);
-                Ok(Happened::Input(Input::Settled))
+                Ok(StepResult::Input(Input::Settled))
             }
         }
     }
@@ -343,7 +345,7 @@ impl Run<'_> {
 }
 
 /// What an action brought.
-pub(crate) enum Happened {
+pub(crate) enum StepResult {
     Nothing,
     Input(Input),
     Done(Driven),

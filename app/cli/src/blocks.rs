@@ -16,7 +16,7 @@ use crate::transcript::{Line, View};
 /// Events that stand together.
 #[derive(Debug)]
 pub(crate) enum Block {
-    Text { text: String, of: Of },
+    Text { text: String, of: MessageRef },
     Reasoning(String),
     Tool { tool: String, began: Timestamp, ended: Option<Timestamp> },
     Note(String),
@@ -24,7 +24,7 @@ pub(crate) enum Block {
 
 /// The message that a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum MessageRef {
     /// It is being written.
     Writing,
     /// It was cut short in the step that is being written.
@@ -39,8 +39,8 @@ pub(crate) fn gather(events: &[Envelope], end: Option<&End>) -> Vec<Block> {
     for Envelope { event, at, .. } in events {
         match event {
             Event::Delta { kind: DeltaKind::Text, text: more, .. } => match blocks.last_mut() {
-                Some(Block::Text { text, of: Of::Writing }) => text.push_str(more),
-                _ => blocks.push(Block::Text { text: more.clone(), of: Of::Writing }),
+                Some(Block::Text { text, of: MessageRef::Writing }) => text.push_str(more),
+                _ => blocks.push(Block::Text { text: more.clone(), of: MessageRef::Writing }),
             },
             Event::Delta { kind: DeltaKind::Reasoning, text: more, .. } => {
                 match blocks.last_mut() {
@@ -51,11 +51,11 @@ pub(crate) fn gather(events: &[Envelope], end: Option<&End>) -> Vec<Block> {
             Event::Status { status, .. } => match status {
                 Status::ToolRunning { tool, .. } => {
                     // Calls run only once the message that asks for them is stored.
-                    close_step(&mut blocks, Of::Earlier);
+                    close_step(&mut blocks, MessageRef::Earlier);
                     blocks.push(Block::Tool { tool: tool.clone(), began: *at, ended: None });
                 }
                 Status::WaitingForInput { code, summary, .. } => {
-                    close_step(&mut blocks, Of::Earlier);
+                    close_step(&mut blocks, MessageRef::Earlier);
                     blocks.push(Block::Note(asked_line(code, summary)));
                 }
                 Status::Error { message, retrying } => {
@@ -64,7 +64,7 @@ pub(crate) fn gather(events: &[Envelope], end: Option<&End>) -> Vec<Block> {
                 Status::Streaming | Status::Idle => {}
             },
             Event::Message { message, role, .. } => match role {
-                MessageRole::Assistant => close_step(&mut blocks, Of::Stored(*message)),
+                MessageRole::Assistant => close_step(&mut blocks, MessageRef::Stored(*message)),
                 MessageRole::Tool => end_tools(&mut blocks, *at),
                 MessageRole::User => {}
             },
@@ -88,7 +88,7 @@ pub(crate) fn reply(blocks: &[Block], end: Option<&End>) -> String {
 }
 
 pub(crate) fn texts(blocks: &[Block]) -> Vec<String> {
-    let mut texts: Vec<(Of, String)> = Vec::new();
+    let mut texts: Vec<(MessageRef, String)> = Vec::new();
     for block in blocks {
         let Block::Text { text, of } = block else { continue };
         match texts.last_mut() {
@@ -136,9 +136,10 @@ pub(crate) fn trouble_line(message: &str, retrying: bool) -> String {
 }
 
 /// The text of the step that is over belongs to that message.
-fn close_step(blocks: &mut [Block], owner: Of) {
+fn close_step(blocks: &mut [Block], owner: MessageRef) {
     for block in blocks {
-        if let Block::Text { of: of @ (Of::Writing | Of::Interrupted), .. } = block {
+        if let Block::Text { of: of @ (MessageRef::Writing | MessageRef::Interrupted), .. } = block
+        {
             *of = owner;
         }
     }
@@ -155,8 +156,8 @@ fn end_tools(blocks: &mut [Block], at: Timestamp) {
 fn interrupt(blocks: &mut Vec<Block>) {
     let mut cut = false;
     for block in blocks.iter_mut() {
-        if let Block::Text { of: of @ Of::Writing, .. } = block {
-            *of = Of::Interrupted;
+        if let Block::Text { of: of @ MessageRef::Writing, .. } = block {
+            *of = MessageRef::Interrupted;
             cut = true;
         }
     }
@@ -175,7 +176,7 @@ fn reconcile(blocks: &mut Vec<Block>, end: &End) {
         return;
     }
     blocks.retain(|block| !block.is_of_last(Some(end)) || block.is_interrupted());
-    let of = end.message.map_or(Of::Writing, Of::Stored);
+    let of = end.message.map_or(MessageRef::Writing, MessageRef::Stored);
     blocks.push(Block::Text { text: end.text.clone(), of });
 }
 
@@ -191,11 +192,11 @@ impl Block {
     /// Text of the last step: of the message that ended the turn, or of none that was stored.
     fn is_of_last(&self, end: Option<&End>) -> bool {
         match self {
-            Self::Text { of: Of::Writing | Of::Interrupted, .. } => true,
-            Self::Text { of: Of::Stored(message), .. } => {
+            Self::Text { of: MessageRef::Writing | MessageRef::Interrupted, .. } => true,
+            Self::Text { of: MessageRef::Stored(message), .. } => {
                 end.is_some_and(|end| end.message == Some(*message))
             }
-            Self::Text { of: Of::Earlier, .. }
+            Self::Text { of: MessageRef::Earlier, .. }
             | Self::Reasoning(_)
             | Self::Tool { .. }
             | Self::Note(_) => false,
@@ -203,7 +204,7 @@ impl Block {
     }
 
     fn is_interrupted(&self) -> bool {
-        matches!(self, Self::Text { of: Of::Interrupted, .. })
+        matches!(self, Self::Text { of: MessageRef::Interrupted, .. })
     }
 }
 

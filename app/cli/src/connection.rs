@@ -35,7 +35,7 @@ pub struct ConnectionArgs {
 
 /// What the program that embeds the commands knows of its surroundings.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct CliEnvironment {
     /// The value of `FAMULUS_TOKEN`.
     pub token: Option<SecretString>,
     /// The file in which the first start keeps the token.
@@ -63,7 +63,7 @@ pub enum TokenSource {
 
 impl Connection {
     /// `--token-file` goes before `FAMULUS_TOKEN`, and that before the file of the first start.
-    pub fn new(args: ConnectionArgs, home: Home) -> Self {
+    pub fn new(args: ConnectionArgs, home: CliEnvironment) -> Self {
         let given = home.token.filter(|token| !token.expose_secret().is_empty());
         let token = match (args.token_file, given) {
             (Some(file), _) => TokenSource::File(file),
@@ -177,7 +177,7 @@ mod tests {
                 token_file: file.map(PathBuf::from),
                 no_color: false,
             };
-            let home = Home {
+            let home = CliEnvironment {
                 token: token.map(SecretString::from),
                 token_file: PathBuf::from("/data/token"),
                 data_dir: PathBuf::from("/data"),

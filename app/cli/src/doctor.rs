@@ -68,7 +68,7 @@ pub(crate) async fn run(
         let report = serde_json::to_value(Report { ok, checks }).unwrap_or_default();
         output.print(&format!("{report:#}"))?;
     } else {
-        output.print(&told(&checks))?;
+        output.print(&render(&checks))?;
     }
     Ok(ok)
 }
@@ -279,7 +279,7 @@ fn failed(name: &str, error: &Error) -> Check {
     bad(name, detail.to_owned(), remedy)
 }
 
-fn told(checks: &[Check]) -> String {
+fn render(checks: &[Check]) -> String {
     let mut lines = Vec::new();
     for check in checks {
         let sign = match check.finding {
@@ -358,7 +358,7 @@ mod tests {
             }),
         ];
         assert_eq!(
-            told(&checks),
+            render(&checks),
             "ok    address: http://127.0.0.1:3000/\n\
              FAIL  token: /data/token holds no token\n      do: `famulus token` shows the right one\n\
              FAIL  disk: full\n      do: make room\n\

@@ -20,8 +20,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::pace::Pace;
 use crate::sse::{Parser, SseEvent};
+use crate::timeouts::Timeouts;
 
 /// Failures in a row after which the stream is given up: over a minute of trying.
 const GIVE_UP: u32 = 12;
@@ -30,7 +30,7 @@ const NONSENSE: u32 = 4;
 
 /// What a feed has to say.
 #[derive(Debug)]
-pub(crate) enum Fed {
+pub(crate) enum FeedItem {
     Event(Box<Envelope>),
     /// An event of a kind that this version does not know.
     Unknown(EventId),
@@ -45,7 +45,7 @@ pub(crate) enum Fed {
 pub(crate) struct Feed {
     client: Client,
     conversation: String,
-    pace: Pace,
+    timeouts: Timeouts,
     state: State,
     waiting: VecDeque<SseEvent>,
     /// In a row, without an event between them.
@@ -68,11 +68,16 @@ struct Head {
 }
 
 impl Feed {
-    pub(crate) fn open(client: &Client, conversation: &str, after: EventId, pace: Pace) -> Self {
+    pub(crate) fn open(
+        client: &Client,
+        conversation: &str,
+        after: EventId,
+        timeouts: Timeouts,
+    ) -> Self {
         Self {
             client: client.clone(),
             conversation: conversation.to_owned(),
-            pace,
+            timeouts,
             state: opening(client, conversation, after),
             waiting: VecDeque::new(),
             failures: 0,
@@ -94,14 +99,14 @@ impl Feed {
     ///
     /// # Errors
     /// The server refuses for good, or did not come back for more than a minute.
-    pub(crate) async fn next(&mut self, after: EventId) -> Result<Fed, Error> {
+    pub(crate) async fn next(&mut self, after: EventId) -> Result<FeedItem, Error> {
         loop {
             while let Some(event) = self.waiting.pop_front() {
                 match self.understand(&event) {
-                    Ok(Fed::Reset) => {
+                    Ok(FeedItem::Reset) => {
                         self.failures = 0;
                         self.start_over();
-                        return Ok(Fed::Reset);
+                        return Ok(FeedItem::Reset);
                     }
                     Ok(fed) => {
                         self.failures = 0;
@@ -121,7 +126,7 @@ impl Feed {
         }
     }
 
-    async fn advance(&mut self, after: EventId) -> Result<Option<Fed>, Error> {
+    async fn advance(&mut self, after: EventId) -> Result<Option<FeedItem>, Error> {
         match &mut self.state {
             State::Pausing(pause) => {
                 pause.as_mut().await;
@@ -131,13 +136,13 @@ impl Feed {
             State::Opening(attempt) => match attempt.await {
                 Ok(response) => {
                     self.state = State::Open(Box::new(response), Parser::default(), Instant::now());
-                    Ok(std::mem::take(&mut self.told).then_some(Fed::Back))
+                    Ok(std::mem::take(&mut self.told).then_some(FeedItem::Back))
                 }
                 Err(error) if may_pass(&error) => self.failed(error),
                 Err(error) => Err(error),
             },
             State::Open(response, parser, heard_at) => {
-                let dead_at = *heard_at + self.pace.silence;
+                let dead_at = *heard_at + self.timeouts.silence;
                 let piece = tokio::time::timeout_at(dead_at, response.chunk()).await;
                 let url = || self.client.address().to_owned();
                 let Ok(Ok(Some(bytes))) = piece else {
@@ -156,17 +161,17 @@ impl Feed {
     }
 
     /// Tries again after a pause, or gives up with the latest reason.
-    fn failed(&mut self, error: Error) -> Result<Option<Fed>, Error> {
+    fn failed(&mut self, error: Error) -> Result<Option<FeedItem>, Error> {
         self.waiting.clear();
         self.failures += 1;
         if self.failures >= GIVE_UP {
             return Err(error);
         }
-        let pause = self.pace.pause(self.failures, error.retry_after());
+        let pause = self.timeouts.pause(self.failures, error.retry_after());
         self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
         // A stream that the server ended, and that opens again, is not worth a word.
         let tell = self.failures > 1 && !std::mem::replace(&mut self.told, self.failures > 1);
-        Ok(tell.then_some(Fed::Lost))
+        Ok(tell.then_some(FeedItem::Lost))
     }
 
     /// Without a place of its own, a viewer is given the live turn from its start.
@@ -175,16 +180,16 @@ impl Feed {
         self.state = opening(&self.client, &self.conversation, EventId::START);
     }
 
-    fn understand(&self, event: &SseEvent) -> Result<Fed, Error> {
+    fn understand(&self, event: &SseEvent) -> Result<FeedItem, Error> {
         if event.name == "reset" {
-            return Ok(Fed::Reset);
+            return Ok(FeedItem::Reset);
         }
         let malformed = |source| self.client.malformed("an event of version 1", source);
         match serde_json::from_str::<Envelope>(&event.data) {
-            Ok(envelope) if envelope.v == VERSION => Ok(Fed::Event(Box::new(envelope))),
+            Ok(envelope) if envelope.v == VERSION => Ok(FeedItem::Event(Box::new(envelope))),
             Ok(_) => Err(malformed(None)),
             Err(source) => match serde_json::from_str::<Head>(&event.data) {
-                Ok(head) if head.v == VERSION => Ok(Fed::Unknown(head.id)),
+                Ok(head) if head.v == VERSION => Ok(FeedItem::Unknown(head.id)),
                 Ok(_) | Err(_) => Err(malformed(Some(source))),
             },
         }

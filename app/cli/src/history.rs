@@ -54,7 +54,7 @@ pub(crate) async fn show(
     if messages.is_empty() {
         return output.print("no messages yet");
     }
-    let text: String = messages.iter().map(|message| told(message, zone)).collect();
+    let text: String = messages.iter().map(|message| render(message, zone)).collect();
     output.print(&text)
 }
 
@@ -72,7 +72,7 @@ async fn read<T: serde::de::DeserializeOwned>(
 }
 
 /// A message as it is read: who and when, what was said, and which tools were called.
-fn told(message: &StoredMessage, zone: &TimeZone) -> String {
+fn render(message: &StoredMessage, zone: &TimeZone) -> String {
     let who = match message.role {
         MessageRole::User => "you",
         MessageRole::Assistant => "assistant",
@@ -113,7 +113,7 @@ mod tests {
                 "role": role, "text": text, "parts": parts, "created_at": "2026-11-21T10:00:00Z",
             }))
             .unwrap();
-            assert_eq!(told(&message, &TimeZone::UTC), expected);
+            assert_eq!(render(&message, &TimeZone::UTC), expected);
         };
         check(
             "user",

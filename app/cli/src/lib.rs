@@ -28,7 +28,6 @@ mod history;
 mod input;
 mod interrupts;
 mod output;
-mod pace;
 mod paint;
 #[cfg(test)]
 mod peer;
@@ -40,6 +39,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod transcript;
 #[cfg(test)]
 mod vt;
@@ -50,7 +50,7 @@ use std::process::ExitCode;
 
 pub use approvals::ApprovalsArgs;
 pub use chat::ChatArgs;
-pub use connection::{Connection, ConnectionArgs, DEFAULT_URL, Home, TokenSource};
+pub use connection::{CliEnvironment, Connection, ConnectionArgs, DEFAULT_URL, TokenSource};
 pub use doctor::DoctorArgs;
 pub use error::{Error, Refusal};
 pub use history::HistoryArgs;

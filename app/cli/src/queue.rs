@@ -65,7 +65,7 @@ async fn depth(json: bool, client: &Client, output: &mut Output) -> Result<(), E
     }
     let queue: Queue = serde_json::from_value(raw)
         .map_err(|source| client.malformed("the state of a queue", Some(source)))?;
-    output.print(&told(&queue))
+    output.print(&render(&queue))
 }
 
 async fn dead(json: bool, client: &Client, output: &mut Output) -> Result<(), Error> {
@@ -101,7 +101,7 @@ async fn retry(id: &str, json: bool, client: &Client, output: &mut Output) -> Re
     if json { output.print(&format!("{raw:#}")) } else { output.print("it is tried again") }
 }
 
-fn told(queue: &Queue) -> String {
+fn render(queue: &Queue) -> String {
     let mut rows = vec![
         ("queued", queue.depth.to_string()),
         ("running", queue.running.to_string()),
@@ -131,7 +131,7 @@ mod tests {
             ..Queue::default()
         };
         assert_eq!(
-            told(&queue),
+            render(&queue),
             "queued   2\nrunning  1\nwaiting  0\noldest   1 min 15 s\ndead     1\nworkers  2\n         \
              `famulus queue dead` says why\n"
         );

@@ -30,14 +30,14 @@ pub(crate) async fn run(
 
 pub(crate) async fn show(client: &Client, output: &mut Output) -> Result<(), Error> {
     let status: Status = read(client).await?;
-    output.print(&told(&status, client.address()))
+    output.print(&render(&status, client.address()))
 }
 
 pub(crate) async fn read<T: serde::de::DeserializeOwned>(client: &Client) -> Result<T, Error> {
     client.get(&["v1", "status"], &[], "the status of a server").await
 }
 
-fn told(status: &Status, address: &str) -> String {
+fn render(status: &Status, address: &str) -> String {
     let mut rows = vec![("server", format!("{address}, version {}", status.version))];
     if let Some(seconds) = status.uptime_seconds {
         rows.push(("up for", duration(seconds)));
@@ -82,7 +82,7 @@ mod tests {
     fn a_status_is_told_whole_or_in_part() {
         let check = |status: Value, expected: &str| {
             let status: Status = serde_json::from_value(status).unwrap();
-            assert_eq!(told(&status, "http://127.0.0.1:3000"), expected);
+            assert_eq!(render(&status, "http://127.0.0.1:3000"), expected);
         };
         check(
             json!({

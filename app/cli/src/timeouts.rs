@@ -9,7 +9,7 @@ pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(30);
 
 /// The waits of one command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Timeouts {
     /// Before the second attempt; each further one waits twice as long.
     pub(crate) first: Duration,
     /// A stream without a byte for this long is dead.
@@ -20,7 +20,7 @@ pub(crate) struct Pace {
     pub(crate) quiet_asking: Duration,
 }
 
-impl Default for Pace {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             // Soon enough that a restarted server is hardly noticed.
@@ -33,7 +33,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl Timeouts {
     /// The pause after the given number of failures in a row, from 1: doubles up to 10 s. A
     /// longer one that the server asked for goes before, up to [`LONGEST_ASKED`].
     pub(crate) fn pause(self, failures: u32, asked: Option<Duration>) -> Duration {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn pauses_double_and_the_server_may_ask_for_more() {
-        let pause = |failures, asked| Pace::default().pause(failures, asked);
+        let pause = |failures, asked| Timeouts::default().pause(failures, asked);
         let pauses: Vec<u64> = (1..9).map(|n| pause(n, None).as_millis() as u64).collect();
         assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
         assert_eq!(pause(1, Some(Duration::from_secs(3))), Duration::from_secs(3));

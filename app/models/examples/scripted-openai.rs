@@ -4,7 +4,7 @@
 //! cargo run -p famulus-models --example scripted-openai -- --port 8099 --first busy:3,cut:400
 //! ```
 
-use famulus_models::scripted::{Day, Scripted};
+use famulus_models::scripted::{Scenario, Scripted};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -18,8 +18,8 @@ const USAGE: &str =
 struct Arguments {
     port: u16,
     key: Option<String>,
-    first: Vec<Day>,
-    day: Day,
+    first: Vec<Scenario>,
+    scenario: Scenario,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,8 +38,8 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let server = Scripted::listen(arguments.port, arguments.key.as_deref()).await.map_err(|e| {
         format!("port {} cannot be listened on: {e}; choose another with --port", arguments.port)
     })?;
-    arguments.first.into_iter().for_each(|day| server.push(day));
-    server.otherwise(arguments.day);
+    arguments.first.into_iter().for_each(|scenario| server.push(scenario));
+    server.otherwise(arguments.scenario);
     let key = arguments
         .key
         .map(|_| "api_key = { env = \"SCRIPTED_KEY\" }  # export SCRIPTED_KEY with that key\n")
@@ -54,7 +54,8 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn std::error::Error>> {
-    let mut arguments = Arguments { port: 8099, key: None, first: Vec::new(), day: Day::Demo };
+    let mut arguments =
+        Arguments { port: 8099, key: None, first: Vec::new(), scenario: Scenario::Demo };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value\n{USAGE}"));
         match word.as_str() {
@@ -63,7 +64,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, Box<dyn st
             "--first" => {
                 arguments.first = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?;
             }
-            "--day" => arguments.day = value()?.parse()?,
+            "--day" => arguments.scenario = value()?.parse()?,
             _ => return Err(USAGE.into()),
         }
     }

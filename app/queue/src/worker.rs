@@ -215,7 +215,7 @@ async fn sleep_until_due(queue: &Queue, class: Class, idle: bool) -> Duration {
         Ok(Some(due)) => (due + Duration::from_millis(1)).min(poll),
         Ok(None) => poll,
         Err(error) => {
-            tracing::warn!(error = %error, "looking ahead failed");
+            tracing::warn!(error = %error, "the next due lane could not be read");
             poll
         }
     }

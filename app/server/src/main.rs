@@ -1,10 +1,10 @@
 //! famulus: start the assistant, or talk to one that runs.
 
 use clap::Parser;
-use famulus_cli::{Connection, Home};
+use famulus_cli::{CliEnvironment, Connection};
 use famulus_server::{
     args::{Args, Command},
-    home::Places,
+    paths::Paths,
     up,
 };
 use secrecy::SecretString;
@@ -28,16 +28,18 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> ExitCode {
-    let places = Places::find(|name| std::env::var_os(name), rustix::process::geteuid().is_root());
+    let places = Paths::find(|name| std::env::var_os(name), rustix::process::geteuid().is_root());
     let done = match args.command {
-        Command::Up => Box::pin(up::run(up::Home::Private, args.config, places)).await,
-        Command::Serve => Box::pin(up::run(up::Home::Given, args.config, places)).await,
+        Command::Up => Box::pin(up::run(up::DatabaseSource::Private, args.config, places)).await,
+        Command::Serve => {
+            Box::pin(up::run(up::DatabaseSource::External, args.config, places)).await
+        }
         Command::Migrate => up::migrate(args.config, places).await,
         Command::Token => up::show_token(args.config, places),
         Command::Config { command } => up::config(command, args.config, places),
         Command::Client(command) => {
             let home = match up::data_dir(args.config, places) {
-                Ok(data_dir) => Home {
+                Ok(data_dir) => CliEnvironment {
                     token: std::env::var_os("FAMULUS_TOKEN")
                         .and_then(|token| token.into_string().ok())
                         .map(SecretString::from),

@@ -4,13 +4,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 /// Folders and files, decided once from the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Paths {
     pub data_dir: PathBuf,
     /// Read when it exists and no other is named.
     pub config: PathBuf,
 }
 
-impl Places {
+impl Paths {
     /// As root below `/var/lib` and `/etc`; for everybody else in their home.
     pub fn find(var: impl Fn(&str) -> Option<OsString>, root: bool) -> Self {
         if root {
@@ -34,9 +34,9 @@ mod tests {
     #[test]
     fn root_uses_system_folders_and_others_their_home() {
         let var = |name: &str| (name == "HOME").then(|| OsString::from("/home/ada"));
-        let ada = Places::find(var, false);
+        let ada = Paths::find(var, false);
         assert_eq!(ada.data_dir, PathBuf::from("/home/ada/.local/share/famulus"));
         assert_eq!(ada.config, PathBuf::from("/home/ada/.config/famulus/config.toml"));
-        assert_eq!(Places::find(var, true).data_dir, PathBuf::from("/var/lib/famulus"));
+        assert_eq!(Paths::find(var, true).data_dir, PathBuf::from("/var/lib/famulus"));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: Can
         }
         pause = RETENTION;
         match store.sweep_old(clock.now(), &Retention::default()).await {
-            Ok(swept) => tracing::debug!(?swept, "old rows went"),
+            Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
         }
     }

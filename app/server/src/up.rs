@@ -5,7 +5,7 @@ use crate::{
     args::ConfigCommand,
     config::{self, Config, KEYS, Takes},
     descriptors,
-    home::Places,
+    paths::Paths,
     plugins::Plugins,
     say, token,
 };
@@ -34,15 +34,19 @@ const BESIDE: Duration = Duration::from_mins(1);
 
 /// Where the database comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum DatabaseSource {
     /// Started here, unless the configuration names another.
     Private,
     /// Must be named.
-    Given,
+    External,
 }
 
 /// Starts the assistant and serves until a signal or the death of something it cannot do without.
-pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+pub async fn run(
+    database: DatabaseSource,
+    file: Option<PathBuf>,
+    places: Paths,
+) -> anyhow::Result<()> {
     let file = config_file(file, &places);
     let loaded = config::load(file.as_deref())?;
     let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
@@ -62,13 +66,15 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     let demo = config.model.base_url.is_none();
     let model = Models::from_config(config.model.clone())?;
 
-    let postgres = match (&config.database.url, home) {
+    let postgres = match (&config.database.url, database) {
         (Some(_), _) => None,
-        (None, Home::Given) => anyhow::bail!(
+        (None, DatabaseSource::External) => anyhow::bail!(
             "no database is named; set DATABASE_URL (postgres://user@host:5432/database), or use \
              `famulus up`, which starts a private one"
         ),
-        (None, Home::Private) => Some(private_postgres(&config, &data_dir, &tasks).await?),
+        (None, DatabaseSource::Private) => {
+            Some(private_postgres(&config, &data_dir, &tasks).await?)
+        }
     };
     let url = match (&config.database.url, &postgres) {
         (Some(url), _) => url.expose_secret().to_owned(),
@@ -109,7 +115,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
     let token_path = token::path(&data_dir);
     // A file that is there is told to the database again: the start that should have done so may
     // have died in between.
-    let made = if home == Home::Private || app.owner_is_new || token_path.exists() {
+    let made = if database == DatabaseSource::Private || app.owner_is_new || token_path.exists() {
         token::ensure(&app.store, app.owner.id, &token_path).await?
     } else {
         None
@@ -145,7 +151,7 @@ pub async fn run(home: Home, file: Option<PathBuf>, places: Places) -> anyhow::R
 }
 
 /// `famulus migrate`: brings the database up to date, for those who may not do it themselves.
-pub async fn migrate(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+pub async fn migrate(file: Option<PathBuf>, places: Paths) -> anyhow::Result<()> {
     let loaded = config::load(config_file(file, &places).as_deref())?;
     let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
     let Some(url) = loaded.database(&telemetry.redactor())?.url else {
@@ -161,7 +167,7 @@ pub async fn migrate(file: Option<PathBuf>, places: Places) -> anyhow::Result<()
 }
 
 /// Prints the first token to a person, and to nobody else.
-pub fn show_token(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+pub fn show_token(file: Option<PathBuf>, places: Paths) -> anyhow::Result<()> {
     let data_dir = data_dir(file, places)?;
     let token = token::read(&token::path(&data_dir))?;
     anyhow::ensure!(
@@ -174,7 +180,7 @@ pub fn show_token(file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
 }
 
 /// `famulus config`.
-pub fn config(command: ConfigCommand, file: Option<PathBuf>, places: Places) -> anyhow::Result<()> {
+pub fn config(command: ConfigCommand, file: Option<PathBuf>, places: Paths) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Keys => {
             for key in KEYS {
@@ -196,12 +202,12 @@ pub fn config(command: ConfigCommand, file: Option<PathBuf>, places: Places) -> 
 }
 
 /// The data directory in force.
-pub fn data_dir(file: Option<PathBuf>, places: Places) -> anyhow::Result<PathBuf> {
+pub fn data_dir(file: Option<PathBuf>, places: Paths) -> anyhow::Result<PathBuf> {
     let loaded = config::load(config_file(file, &places).as_deref())?;
     Ok(loaded.data_dir.unwrap_or(places.data_dir))
 }
 
-fn config_file(given: Option<PathBuf>, places: &Places) -> Option<PathBuf> {
+fn config_file(given: Option<PathBuf>, places: &Paths) -> Option<PathBuf> {
     given.or_else(|| places.config.exists().then(|| places.config.clone()))
 }
 

@@ -19,7 +19,7 @@ impl PluginPorts {
     /// The plugins by name. One of which nothing is permitted does not exist for a model; one that
     /// was never built does, and says why it is not there.
     pub(crate) async fn visible(&self) -> Result<Vec<PluginState>, ToolError> {
-        let plugins = self.sandboxes.plugins().await.map_err(|error| told(&error))?;
+        let plugins = self.sandboxes.plugins().await.map_err(|error| tool_error(&error))?;
         let is_visible =
             |plugin: &PluginState| !plugin.tools.is_empty() || plugin.revision.is_none();
         Ok(plugins.into_iter().filter(is_visible).collect())
@@ -32,7 +32,7 @@ impl PluginPorts {
         }
         let known: Vec<&str> = plugins.iter().map(|p| p.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(told(&SandboxError::NoPlugin { plugin: short(name), known }))
+        Err(tool_error(&SandboxError::NoPlugin { plugin: short(name), known }))
     }
 
     /// What the plugin's revision says of itself; nothing when it says nothing.
@@ -77,7 +77,7 @@ pub(crate) fn described<'a>(
 }
 
 /// An error of the sandboxes, for the model.
-pub(crate) fn told(error: &SandboxError) -> ToolError {
+pub(crate) fn tool_error(error: &SandboxError) -> ToolError {
     ToolError::Call(error.to_string())
 }
 

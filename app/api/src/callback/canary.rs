@@ -19,7 +19,7 @@ pub async fn canary(listener: TcpListener, shutdown: CancellationToken) {
         match accepted {
             Ok((mut socket, peer)) => {
                 if let Err(error) = socket.write_all(SAYS).await {
-                    tracing::debug!(%error, %peer, "whoever reached the canary is gone");
+                    tracing::debug!(%error, %peer, "a connection to the canary broke off");
                 }
             }
             Err(error) => {

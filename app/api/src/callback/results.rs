@@ -22,7 +22,7 @@ use famulus_core::{
     event::List,
     inbound::{Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::Provenance,
-    plugin::{LateCall, told},
+    plugin::{LateCall, for_model},
     sandbox::SandboxResult,
 };
 use famulus_store::{Accept as _, AcceptError, ExpectedCall, LateState, nowhere};
@@ -100,7 +100,8 @@ fn inbound(expected: &ExpectedCall, mut result: SandboxResult, now: Timestamp) -
     let LateCall { id, plugin, tool, person, agent, conversation, origin, .. } = &expected.call;
     let files = result.runs.iter_mut().flat_map(|run| std::mem::take(&mut run.files));
     let attachments = files.map(|(name, blob)| Attachment { blob, name: shown(&name) }).collect();
-    let text = format!("The result of call {id} has come.\n{}", told(plugin, tool, &result).text);
+    let text =
+        format!("The result of call {id} has come.\n{}", for_model(plugin, tool, &result).text);
     Inbound {
         source: Source::Callback(id.clone()),
         person: *person,

@@ -16,7 +16,7 @@ use crate::chat::question::Questions;
 use crate::chat::session::Session;
 use crate::chat::show::Show;
 use crate::error::Error;
-use crate::feed::{Fed, Feed};
+use crate::feed::{Feed, FeedItem};
 use crate::transcript::{Change, Transcript};
 use crate::wire::{Stopped, Turn};
 
@@ -30,10 +30,10 @@ pub(crate) enum Outcome {
     Left,
 }
 
-enum Heard {
+enum WatchEvent {
     Interrupt,
     Frame,
-    Fed(Result<Fed, Error>),
+    FeedItem(Result<FeedItem, Error>),
     Answer(Result<Option<String>, Error>),
     Quiet,
 }
@@ -72,15 +72,15 @@ impl Watch {
     async fn run(&mut self, session: &mut Session, feed: &mut Feed) -> Result<Outcome, Error> {
         while self.transcript.end().is_none() {
             match self.hear(session, feed).await {
-                Heard::Interrupt if self.stopping => {
+                WatchEvent::Interrupt if self.stopping => {
                     self.questions.drop_all(&mut session.output);
                     self.show.settle(&mut session.output)?;
                     return Ok(Outcome::Left);
                 }
-                Heard::Interrupt => self.stop(session).await?,
-                Heard::Frame => self.show.paint(&self.transcript, &mut session.output)?,
-                Heard::Fed(Ok(fed)) => self.take(session, fed).await?,
-                Heard::Fed(Err(error)) => {
+                WatchEvent::Interrupt => self.stop(session).await?,
+                WatchEvent::Frame => self.show.paint(&self.transcript, &mut session.output)?,
+                WatchEvent::FeedItem(Ok(fed)) => self.take(session, fed).await?,
+                WatchEvent::FeedItem(Err(error)) => {
                     // The stream is gone for good; perhaps the turn is over as well.
                     self.show.paint(&self.transcript, &mut session.output)?;
                     self.show.settle(&mut session.output)?;
@@ -89,39 +89,39 @@ impl Watch {
                         return Err(error);
                     }
                 }
-                Heard::Answer(line) => self.questions.answer(session, line?).await,
-                Heard::Quiet => self.quiet(session).await,
+                WatchEvent::Answer(line) => self.questions.answer(session, line?).await,
+                WatchEvent::Quiet => self.quiet(session).await,
             }
         }
         self.end(session).await
     }
 
-    async fn hear(&self, session: &mut Session, feed: &mut Feed) -> Heard {
+    async fn hear(&self, session: &mut Session, feed: &mut Feed) -> WatchEvent {
         let asking = self.questions.are_open();
         // Nothing is painted behind an open question.
         let frame = self.show.due().filter(|_| !asking);
-        let quiet =
-            self.heard_at + if asking { session.pace.quiet_asking } else { session.pace.quiet };
+        let quiet = self.heard_at
+            + if asking { session.timeouts.quiet_asking } else { session.timeouts.quiet };
         tokio::select! {
             biased;
-            () = session.interrupts.next() => Heard::Interrupt,
-            () = sleep_until(frame.unwrap_or(quiet)), if frame.is_some() => Heard::Frame,
-            line = session.input.next(), if asking => Heard::Answer(line),
-            fed = feed.next(self.transcript.position()) => Heard::Fed(fed),
-            () = sleep_until(quiet) => Heard::Quiet,
+            () = session.interrupts.next() => WatchEvent::Interrupt,
+            () = sleep_until(frame.unwrap_or(quiet)), if frame.is_some() => WatchEvent::Frame,
+            line = session.input.next(), if asking => WatchEvent::Answer(line),
+            fed = feed.next(self.transcript.position()) => WatchEvent::FeedItem(fed),
+            () = sleep_until(quiet) => WatchEvent::Quiet,
         }
     }
 
-    async fn take(&mut self, session: &mut Session, fed: Fed) -> Result<(), Error> {
+    async fn take(&mut self, session: &mut Session, fed: FeedItem) -> Result<(), Error> {
         match fed {
-            Fed::Event(envelope) => self.apply(session, &envelope).await?,
-            Fed::Unknown(id) => self.transcript.skip(id),
-            Fed::Reset => {
+            FeedItem::Event(envelope) => self.apply(session, &envelope).await?,
+            FeedItem::Unknown(id) => self.transcript.skip(id),
+            FeedItem::Reset => {
                 self.transcript.reset();
                 self.show.touch();
             }
-            Fed::Lost => self.aside(session, "connection lost; trying again")?,
-            Fed::Back => {
+            FeedItem::Lost => self.aside(session, "connection lost; trying again")?,
+            FeedItem::Back => {
                 self.aside(session, "connected again")?;
                 // Without a place to go on from, the end may have passed unseen.
                 self.ask_after(session).await.ok();

@@ -21,7 +21,7 @@ use famulus_core::person::Scope;
 use crate::chat::actions::Flow;
 use crate::chat::follow::{Outcome, follow};
 use crate::chat::prompt::{Prompt, Terminal};
-use crate::chat::session::{MAIN, Outgoing, Sent, Session, find};
+use crate::chat::session::{MAIN, Outgoing, SentMessage, Session, find};
 use crate::chat::slash::Typed;
 use crate::client::Client;
 use crate::connection::Connection;
@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::input::Lines;
 use crate::interrupts::Interrupts;
 use crate::output::Output;
-use crate::pace::Pace;
+use crate::timeouts::Timeouts;
 use crate::wire::{Activity, Disposition, Me, Meeting};
 
 /// What a shell reports for a program that Ctrl-C ended.
@@ -58,7 +58,7 @@ pub struct ChatArgs {
 
 /// Where the messages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum InputMode {
     Steer(String),
     Once(String),
     /// All of the input, behind this text.
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     let asks = at_keyboard
         && output.progress_is_seen()
         && me.scope == Scope::Owner.as_str()
-        && !matches!(way, Way::Whole(_));
+        && !matches!(way, InputMode::Whole(_));
     let interrupts = Interrupts::take_over().map_err(|source| Error::Read { source })?;
     let mut session = Session {
         client,
@@ -88,7 +88,7 @@ pub(crate) async fn run(
         asks,
         output,
         interrupts,
-        pace: Pace::default(),
+        timeouts: Timeouts::default(),
         input: Lines::stdin()?,
         reasoning: args.reasoning,
         conversation: MAIN.to_owned(),
@@ -105,11 +105,11 @@ pub(crate) async fn run(
         session.enter(found.id.to_string());
     }
     let outcome = match way {
-        Way::Steer(text) => steer(&mut session, &text).await?,
-        Way::Once(text) => queue(&mut session, &text).await?,
-        Way::Whole(before) => whole(&mut session, &before).await?,
-        Way::Lines => lines(&mut session).await?,
-        Way::Prompt => {
+        InputMode::Steer(text) => steer(&mut session, &text).await?,
+        InputMode::Once(text) => queue(&mut session, &text).await?,
+        InputMode::Whole(before) => whole(&mut session, &before).await?,
+        InputMode::Lines => lines(&mut session).await?,
+        InputMode::Prompt => {
             let history = connection.data_dir.join("chat_history");
             let (mut terminal, problem) = Terminal::open(&history, session.output.colour());
             if let Some(problem) = problem {
@@ -128,14 +128,14 @@ pub(crate) async fn run(
     })
 }
 
-fn way(args: &ChatArgs, at_terminal: bool) -> Way {
+fn way(args: &ChatArgs, at_terminal: bool) -> InputMode {
     let text = args.text.join(" ");
     match &args.steer {
-        Some(steer) => Way::Steer(steer.clone()),
-        None if args.whole => Way::Whole(text),
-        None if !text.trim().is_empty() => Way::Once(text),
-        None if at_terminal => Way::Prompt,
-        None => Way::Lines,
+        Some(steer) => InputMode::Steer(steer.clone()),
+        None if args.whole => InputMode::Whole(text),
+        None if !text.trim().is_empty() => InputMode::Once(text),
+        None if at_terminal => InputMode::Prompt,
+        None => InputMode::Lines,
     }
 }
 
@@ -283,8 +283,8 @@ async fn tell_what_is_ahead(session: &mut Session, turn: TurnId) {
 }
 
 /// Shows what comes of something that was sent.
-async fn see(session: &mut Session, sent: Sent) -> Result<Outcome, Error> {
-    let Sent { accepted, feed } = sent;
+async fn see(session: &mut Session, sent: SentMessage) -> Result<Outcome, Error> {
+    let SentMessage { accepted, feed } = sent;
     match (accepted.disposition, accepted.notice, accepted.turn_id) {
         (Disposition::Command, notice, _) => {
             session.output.print(notice.as_deref().unwrap_or("done"))?;

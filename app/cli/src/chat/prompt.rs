@@ -76,7 +76,7 @@ impl Prompt for Terminal {
     async fn read(&mut self) -> Result<Option<String>, Error> {
         let Some(mut editor) = self.editor.take() else { return Ok(None) };
         let read = tokio::task::spawn_blocking(move || {
-            let signal = editor.read_line(&Sign);
+            let signal = editor.read_line(&EmptyPrompt);
             // Kept at once: a terminal that is closed takes nothing with it.
             let _kept_in_memory = editor.sync_history();
             (editor, signal)
@@ -108,9 +108,9 @@ fn keep(path: &Path) -> io::Result<FileBackedHistory> {
     FileBackedHistory::with_file(HISTORY, path.to_owned()).map_err(io::Error::other)
 }
 
-struct Sign;
+struct EmptyPrompt;
 
-impl reedline::Prompt for Sign {
+impl reedline::Prompt for EmptyPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         Cow::Borrowed("")
     }

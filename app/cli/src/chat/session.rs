@@ -13,7 +13,7 @@ use crate::feed::Feed;
 use crate::input::Lines;
 use crate::interrupts::Interrupts;
 use crate::output::Output;
-use crate::pace::{LONGEST_ASKED, Pace};
+use crate::timeouts::{LONGEST_ASKED, Timeouts};
 use crate::wire::{Accepted, Conversation, Me, Meeting, NewMessage};
 
 /// The conversation that every person has.
@@ -26,7 +26,7 @@ pub(crate) struct Session {
     pub(crate) me: Me,
     pub(crate) output: Output,
     pub(crate) interrupts: Interrupts,
-    pub(crate) pace: Pace,
+    pub(crate) timeouts: Timeouts,
     /// Messages of a pipe, and the owner's answers to approvals.
     pub(crate) input: Lines,
     /// Whether somebody sits there who can be asked.
@@ -55,7 +55,7 @@ pub(crate) enum Outgoing<'a> {
 }
 
 /// What was accepted, and the events that tell what comes of it.
-pub(crate) struct Sent {
+pub(crate) struct SentMessage {
     pub(crate) accepted: Accepted,
     pub(crate) feed: Feed,
 }
@@ -63,11 +63,14 @@ pub(crate) struct Sent {
 impl Session {
     /// Sends something to the conversation, whose events are opened first, so that no turn is so
     /// fast that its progress is missed. `None` when Ctrl-C came before the answer.
-    pub(crate) async fn send(&mut self, outgoing: Outgoing<'_>) -> Result<Option<Sent>, Error> {
+    pub(crate) async fn send(
+        &mut self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Option<SentMessage>, Error> {
         self.interrupts.forget();
         let sending = async {
-            let feed = open(&self.client, &self.conversation, self.position, self.pace).await?;
-            let accepted = post(&self.client, &self.conversation, outgoing, self.pace).await?;
+            let feed = open(&self.client, &self.conversation, self.position, self.timeouts).await?;
+            let accepted = post(&self.client, &self.conversation, outgoing, self.timeouts).await?;
             Ok((feed, accepted))
         };
         let (feed, accepted) = tokio::select! {
@@ -76,12 +79,12 @@ impl Session {
         };
         self.conversation = accepted.conversation_id.to_string();
         let feed = feed.unwrap_or_else(|| self.feed());
-        Ok(Some(Sent { accepted, feed }))
+        Ok(Some(SentMessage { accepted, feed }))
     }
 
     /// The events of the conversation from where this session is.
     pub(crate) fn feed(&self) -> Feed {
-        Feed::open(&self.client, &self.conversation, self.position, self.pace)
+        Feed::open(&self.client, &self.conversation, self.position, self.timeouts)
     }
 
     /// Goes on in another conversation.
@@ -116,9 +119,9 @@ async fn open(
     client: &Client,
     conversation: &str,
     position: EventId,
-    pace: Pace,
+    timeouts: Timeouts,
 ) -> Result<Option<Feed>, Error> {
-    let mut feed = Feed::open(client, conversation, position, pace);
+    let mut feed = Feed::open(client, conversation, position, timeouts);
     match feed.opened().await {
         Ok(()) => Ok(Some(feed)),
         Err(error) if error.status() == Some(404) && conversation == MAIN => Ok(None),
@@ -130,7 +133,7 @@ async fn post(
     client: &Client,
     conversation: &str,
     outgoing: Outgoing<'_>,
-    pace: Pace,
+    timeouts: Timeouts,
 ) -> Result<Accepted, Error> {
     const WHAT: &str = "an accepted message";
     let key = MessageId::new().to_string();
@@ -156,6 +159,6 @@ async fn post(
         if failures >= ATTEMPTS || too_long || !error.is_passing() {
             return Err(error);
         }
-        tokio::time::sleep(pace.pause(failures, error.retry_after())).await;
+        tokio::time::sleep(timeouts.pause(failures, error.retry_after())).await;
     }
 }

@@ -94,7 +94,7 @@ async fn show(name: &str, json: bool, client: &Client, output: &mut Output) -> R
     }
     let plugin: Plugin =
         serde_json::from_value(raw).map_err(|source| client.malformed(WHAT, Some(source)))?;
-    output.print(&told(&plugin))
+    output.print(&render(&plugin))
 }
 
 async fn logs(name: &str, client: &Client, output: &mut Output) -> Result<(), Error> {
@@ -107,7 +107,7 @@ async fn logs(name: &str, client: &Client, output: &mut Output) -> Result<(), Er
 }
 
 /// A plugin in words.
-fn told(plugin: &Plugin) -> String {
+fn render(plugin: &Plugin) -> String {
     let state = format!(
         "{} ({}): {}",
         if plugin.ready { "ready" } else { "not ready" },
@@ -176,7 +176,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            told(&plugin),
+            render(&plugin),
             "name        weather\nstate       ready (Serving): it answers\n\
              does        Knows the weather.\nrevision    sha256:ab\ncommit      -\n\
              network     none\nisolation   -\nconfigured  key\n\

@@ -55,7 +55,7 @@ pub(crate) async fn run(
                 .map_err(|source| client.malformed(WHAT, Some(source)))?;
             match line {
                 Line::Alive => {}
-                Line::Stage(stage) => output.note(&told(&stage)),
+                Line::Stage(stage) => output.note(&render(&stage)),
                 Line::Error { message } => {
                     output.alert(&message);
                     return Ok(false);
@@ -94,7 +94,7 @@ fn shown(path: &Path) -> String {
     path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy()).into_owned()
 }
 
-fn told(stage: &Stage) -> String {
+fn render(stage: &Stage) -> String {
     match stage {
         Stage::Starting => "starting a runner".to_owned(),
         Stage::Queued { position } => format!("waiting for {position} other calls"),

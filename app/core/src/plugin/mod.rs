@@ -6,9 +6,9 @@
 //!       ── LateCalls ─► store   a token is expected, before it is given away
 //! ```
 
-mod told;
+mod model_output;
 
-pub use told::{Outcome, Told, file, running, told};
+pub use model_output::{ModelOutput, Outcome, file, for_model, running};
 
 use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};

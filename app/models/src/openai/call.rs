@@ -3,8 +3,8 @@
 use super::chunk::Chunk;
 use super::failure;
 use super::history::{self, Entry};
-use super::inline::{Extractor, Obey};
-use super::reply::{Assembler, Keeping};
+use super::inline::{AcceptedCalls, Extractor};
+use super::reply::{Assembler, ReplyFormat};
 use super::sse::{SseItem, SseParser, TooLong};
 use super::{Endpoint, body, files};
 use crate::config::{SystemPrompt, ToolDialect};
@@ -42,11 +42,11 @@ enum Phase {
 
 struct Reading {
     response: reqwest::Response,
-    form: Form,
+    form: BodyFormat,
     assembler: Assembler,
 }
 
-enum Form {
+enum BodyFormat {
     Stream(SseParser),
     /// The server ignored the wish for a stream.
     Whole(Vec<u8>),
@@ -156,26 +156,26 @@ fn assembler(endpoint: &Endpoint, model: String, tools: &Arc<[ToolSpec]>) -> Ass
         ToolDialect::Native => None,
         // Without tools the model must answer in text, and whatever it writes is text.
         ToolDialect::Auto | ToolDialect::Xml if tools.is_empty() => None,
-        ToolDialect::Auto => Some(Extractor::new(Arc::clone(tools), Obey::Offered)),
-        ToolDialect::Xml => Some(Extractor::new(Arc::clone(tools), Obey::All)),
+        ToolDialect::Auto => Some(Extractor::new(Arc::clone(tools), AcceptedCalls::Offered)),
+        ToolDialect::Xml => Some(Extractor::new(Arc::clone(tools), AcceptedCalls::All)),
     };
     let [_, vendor_label] = endpoint.shape.labels.clone();
     let label = if xml { super::PROVIDER_XML } else { super::PROVIDER };
-    Assembler::new(model, Keeping { label, vendor_label, calls_in_text: xml }, extractor)
+    Assembler::new(model, ReplyFormat { label, vendor_label, calls_in_text: xml }, extractor)
 }
 
-fn form(response: &reqwest::Response) -> Result<Form, ModelError> {
+fn form(response: &reqwest::Response) -> Result<BodyFormat, ModelError> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.unwrap_or_default().to_ascii_lowercase();
     if kind.starts_with("application/json") {
-        Ok(Form::Whole(Vec::new()))
+        Ok(BodyFormat::Whole(Vec::new()))
     } else if kind.starts_with("text/html") {
         Err(ModelError::Rejected {
             status: response.status().as_u16(),
             message: "it answered with a web page; check that `model.base_url` is the address of the API, often one that ends in /v1".to_owned(),
         })
     } else {
-        Ok(Form::Stream(SseParser::default()))
+        Ok(BodyFormat::Stream(SseParser::default()))
     }
 }
 
@@ -230,13 +230,15 @@ impl Reading {
         events: &mut VecDeque<ModelEvent>,
     ) -> Result<bool, ModelError> {
         match &mut self.form {
-            Form::Stream(parser) => {
+            BodyFormat::Stream(parser) => {
                 let mut items = Vec::new();
                 parser.feed(bytes, &mut items).map_err(too_long)?;
                 self.items(items, events)
             }
-            Form::Whole(body) if body.len() + bytes.len() > WHOLE_CAP => Err(too_long(TooLong)),
-            Form::Whole(body) => {
+            BodyFormat::Whole(body) if body.len() + bytes.len() > WHOLE_CAP => {
+                Err(too_long(TooLong))
+            }
+            BodyFormat::Whole(body) => {
                 body.extend_from_slice(bytes);
                 Ok(false)
             }
@@ -246,7 +248,7 @@ impl Reading {
     /// The body has ended; whether the answer is whole.
     fn end(&mut self, events: &mut VecDeque<ModelEvent>) -> Result<bool, ModelError> {
         match &mut self.form {
-            Form::Stream(parser) => {
+            BodyFormat::Stream(parser) => {
                 let mut items = Vec::new();
                 parser.finish(&mut items).map_err(too_long)?;
                 // An event that broke off in the middle is no event.
@@ -256,7 +258,7 @@ impl Reading {
                 });
                 Ok(self.items(items, events)? || self.assembler.is_finished())
             }
-            Form::Whole(body) => {
+            BodyFormat::Whole(body) => {
                 let data = String::from_utf8_lossy(body).into_owned();
                 let value = read(&data).ok_or_else(|| malformed(&data))?;
                 self.assembler.absorb(Chunk::read(value), events)?;

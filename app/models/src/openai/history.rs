@@ -80,17 +80,17 @@ struct History<'a> {
 
 /// A run of parts of an assistant message.
 enum Run<'a> {
-    Said(Said<'a>),
+    Content(Content<'a>),
     Note(String),
 }
 
 #[derive(Default)]
-struct Said<'a> {
+struct Content<'a> {
     text: String,
     calls: Vec<&'a ToolCall>,
 }
 
-impl Said<'_> {
+impl Content<'_> {
     fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty()
     }
@@ -152,13 +152,14 @@ impl History<'_> {
 
     fn assistant(&mut self, message: &Message) {
         let mut runs = runs(message);
-        let last = runs.iter().rposition(|run| matches!(run, Run::Said(said) if !said.is_empty()));
+        let last =
+            runs.iter().rposition(|run| matches!(run, Run::Content(said) if !said.is_empty()));
         let stored = self.stored(message);
         for (position, run) in runs.drain(..).enumerate() {
             match run {
                 Run::Note(note) => self.waiting.push(Piece::Text(note)),
-                Run::Said(said) if said.is_empty() => {}
-                Run::Said(said) => {
+                Run::Content(said) if said.is_empty() => {}
+                Run::Content(said) => {
                     // The blocks are the last answer; what was cut off before it has none.
                     let raw = match &stored {
                         Some(raw) if last == Some(position) => Some(raw.clone()),
@@ -183,7 +184,7 @@ impl History<'_> {
         raw
     }
 
-    fn written(&self, said: &Said<'_>) -> Option<Box<RawValue>> {
+    fn written(&self, said: &Content<'_>) -> Option<Box<RawValue>> {
         let mut content = said.text.clone();
         let mut calls = Vec::new();
         if self.shape.dialect == ToolDialect::Xml {
@@ -209,7 +210,7 @@ impl History<'_> {
         serde_json::value::to_raw_value(&message).ok()
     }
 
-    fn say(&mut self, raw: Box<RawValue>, said: &Said<'_>) {
+    fn say(&mut self, raw: Box<RawValue>, said: &Content<'_>) {
         self.flush();
         let note = match self.out.last() {
             None => Some(notes::EARLIER),
@@ -288,7 +289,7 @@ impl History<'_> {
 /// Splits an assistant message at whatever is not the model's own.
 fn runs(message: &Message) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
-    let mut said = Said::default();
+    let mut said = Content::default();
     for part in &message.parts {
         let note = match &part.body {
             PartBody::Text { text } if part.provenance == Provenance::Assistant => {
@@ -306,10 +307,10 @@ fn runs(message: &Message) -> Vec<Run<'_>> {
                 notes::file(file)
             }
         };
-        runs.push(Run::Said(std::mem::take(&mut said)));
+        runs.push(Run::Content(std::mem::take(&mut said)));
         runs.push(Run::Note(note));
     }
-    runs.push(Run::Said(said));
+    runs.push(Run::Content(said));
     runs
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Inline {
 
 /// Whose calls are obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obey {
+pub(crate) enum AcceptedCalls {
     /// Calls of offered tools; others stay text, so that an answer may show an example.
     Offered,
     /// Every call: the model has no other way to ask, and should learn of its mistakes.
@@ -40,7 +40,7 @@ pub(crate) enum Obey {
 #[derive(Debug)]
 pub(crate) struct Extractor {
     tools: Arc<[ToolSpec]>,
-    obey: Obey,
+    obey: AcceptedCalls,
     held: String,
     /// Bytes at the front of `held` that are known to be text although they look like a tag.
     literal: usize,
@@ -65,7 +65,7 @@ enum Front {
 }
 
 impl Extractor {
-    pub(crate) fn new(tools: Arc<[ToolSpec]>, obey: Obey) -> Self {
+    pub(crate) fn new(tools: Arc<[ToolSpec]>, obey: AcceptedCalls) -> Self {
         Self { tools, obey, held: String::new(), literal: 0, searched: 0, after_function: false }
     }
 
@@ -226,7 +226,7 @@ impl Extractor {
     }
 
     fn obeys(&self, name: &str) -> bool {
-        self.obey == Obey::All || self.tools.iter().any(|tool| tool.name == name)
+        self.obey == AcceptedCalls::All || self.tools.iter().any(|tool| tool.name == name)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the inline extractor: what is taken out, and that cutting changes nothing.
 
-use super::inline::{Extractor, Inline, Obey};
+use super::inline::{AcceptedCalls, Extractor, Inline};
 use super::inline_call::InlineCall;
 use famulus_core::tool::ToolSpec;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn tools() -> Arc<[ToolSpec]> {
     [tool("get_time"), tool("f")].into()
 }
 
-fn extract(pieces: &[&str], obey: Obey) -> (String, Vec<(String, String)>) {
+fn extract(pieces: &[&str], obey: AcceptedCalls) -> (String, Vec<(String, String)>) {
     let mut extractor = Extractor::new(tools(), obey);
     let (mut text, mut calls) = (String::new(), Vec::new());
     let mut take = |items: Vec<Inline>| {
@@ -47,7 +47,11 @@ fn calls_are_taken_out_of_the_text() {
     let check = |input: &str, text: &str, calls: &[(&str, &str)]| {
         let expected: Vec<_> =
             calls.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        assert_eq!(extract(&[input], Obey::Offered), (text.to_owned(), expected), "{input}");
+        assert_eq!(
+            extract(&[input], AcceptedCalls::Offered),
+            (text.to_owned(), expected),
+            "{input}"
+        );
     };
     check("plain < text > of <b>life</b>", "plain < text > of <b>life</b>", &[]);
     check(
@@ -117,7 +121,7 @@ fn calls_are_taken_out_of_the_text() {
 #[test]
 fn what_is_no_call_stays_text() {
     let check = |input: &str| {
-        assert_eq!(extract(&[input], Obey::Offered), (input.to_owned(), Vec::new()));
+        assert_eq!(extract(&[input], AcceptedCalls::Offered), (input.to_owned(), Vec::new()));
     };
     check("<tool_call>");
     check("<tool_call");
@@ -137,12 +141,12 @@ fn what_is_no_call_stays_text() {
 fn the_xml_dialect_obeys_every_name() {
     let input = r#"<tool_call>{"name":"unknown","arguments":{}}</tool_call>"#;
     let expected = vec![("unknown".to_owned(), "{}".to_owned())];
-    assert_eq!(extract(&[input], Obey::All), (String::new(), expected));
+    assert_eq!(extract(&[input], AcceptedCalls::All), (String::new(), expected));
 }
 
 #[test]
 fn a_text_that_is_no_call_is_not_held_back() {
-    let mut extractor = Extractor::new(tools(), Obey::Offered);
+    let mut extractor = Extractor::new(tools(), AcceptedCalls::Offered);
     let mut shown = |text: &str| extractor.push(text);
     assert_eq!(shown("a <"), [Inline::Text("a ".into())]);
     assert_eq!(shown("b"), [Inline::Text("<b".into())]);
@@ -192,9 +196,9 @@ proptest! {
             pieces.push(&input[from..end]);
             from = end;
         }
-        let whole = extract(&[&input], Obey::Offered);
-        prop_assert_eq!(&extract(&pieces, Obey::Offered), &whole);
+        let whole = extract(&[&input], AcceptedCalls::Offered);
+        prop_assert_eq!(&extract(&pieces, AcceptedCalls::Offered), &whole);
         let single: Vec<&str> = input.split("").filter(|c| !c.is_empty()).collect();
-        prop_assert_eq!(&extract(&single, Obey::Offered), &whole);
+        prop_assert_eq!(&extract(&single, AcceptedCalls::Offered), &whole);
     }
 }

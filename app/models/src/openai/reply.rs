@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 const LONGEST: usize = 4 << 20;
 
 /// How a reply is read and kept; the same over all its chunks.
-pub(crate) struct Keeping {
+pub(crate) struct ReplyFormat {
     /// The name under which blocks that any server understands are kept.
     pub(crate) label: &'static str,
     /// The name under which blocks with fields of this vendor are kept.
@@ -27,7 +27,7 @@ pub(crate) struct Keeping {
 }
 
 pub(crate) struct Assembler {
-    keeping: Keeping,
+    keeping: ReplyFormat,
     model: String,
     extractor: Option<Extractor>,
     /// What the model wrote, inline calls included.
@@ -46,7 +46,7 @@ pub(crate) struct Assembler {
 
 impl Assembler {
     /// `model` is what was asked for, until the server names what answers.
-    pub(crate) fn new(model: String, keeping: Keeping, extractor: Option<Extractor>) -> Self {
+    pub(crate) fn new(model: String, keeping: ReplyFormat, extractor: Option<Extractor>) -> Self {
         Self {
             keeping,
             model,

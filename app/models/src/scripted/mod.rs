@@ -1,16 +1,16 @@
 //! A provider on loopback that speaks the OpenAI wire, on good days and on bad ones.
 //!
-//! For tests, and for a person who wants to see how an installation takes a bad day. It refuses
+//! For tests, and for a person who wants to see how an installation takes a failing provider. It refuses
 //! what strict providers refuse (see [`wire`]), so that a history that passes here passes there.
 //!
-//! Each request takes the next [`Day`] of the queue, or the standing one. What was received is
+//! Each request takes the next [`Scenario`] of the queue, or the standing one. What was received is
 //! kept for looking at.
 
-mod day;
+mod scenario;
 mod script;
 mod wire;
 
-pub use day::{Day, DayError};
+pub use scenario::{Scenario, ScenarioError};
 pub use script::{Script, Step};
 
 use axum::Router;
@@ -72,8 +72,8 @@ struct Shared {
 }
 
 struct Plan {
-    next: VecDeque<Day>,
-    otherwise: Day,
+    next: VecDeque<Scenario>,
+    otherwise: Scenario,
     received: Vec<Received>,
 }
 
@@ -91,7 +91,7 @@ impl Scripted {
         let shared = Arc::new(Shared {
             script: Mutex::new(Plan {
                 next: VecDeque::new(),
-                otherwise: Day::Demo,
+                otherwise: Scenario::Demo,
                 received: Vec::new(),
             }),
             key: key.map(ToOwned::to_owned),
@@ -124,14 +124,14 @@ impl Scripted {
         format!("http://{}/v1", self.address).parse().expect("a loopback address is a URL")
     }
 
-    /// Adds a day for a request to come.
-    pub fn push(&self, day: Day) {
-        self.shared.script.lock().next.push_back(day);
+    /// Adds a scenario for a request to come.
+    pub fn push(&self, scenario: Scenario) {
+        self.shared.script.lock().next.push_back(scenario);
     }
 
-    /// What requests get when no day was added for them.
-    pub fn otherwise(&self, day: Day) {
-        self.shared.script.lock().otherwise = day;
+    /// What requests get when no scenario was added for them.
+    pub fn otherwise(&self, scenario: Scenario) {
+        self.shared.script.lock().otherwise = scenario;
     }
 
     /// Everything received so far.
@@ -168,14 +168,14 @@ impl Drop for Scripted {
 }
 
 impl Shared {
-    fn receive(&self, received: Received) -> Day {
+    fn receive(&self, received: Received) -> Scenario {
         let mut plan = self.script.lock();
         plan.received.push(received);
         let count = plan.received.len();
-        let day = plan.next.pop_front().unwrap_or_else(|| plan.otherwise.clone());
+        let scenario = plan.next.pop_front().unwrap_or_else(|| plan.otherwise.clone());
         drop(plan);
         self.received.send_replace(count);
-        day
+        scenario
     }
 }
 
@@ -205,7 +205,7 @@ async fn serve(
     }
     let bearer = shared.key.as_ref().map(|key| format!("Bearer {key}"));
     let authorized = bearer.is_none() || bearer.as_deref() == received.header("authorization");
-    let day = shared.receive(received);
+    let scenario = shared.receive(received);
     if !authorized {
         return refuse(StatusCode::UNAUTHORIZED, "the key is missing or wrong");
     }
@@ -215,12 +215,12 @@ async fn serve(
     };
     let ended = shared.tasks.token();
     let watch = HangUp::new(move || shared.hung_up.send_modify(|count| *count += 1));
-    if matches!(day, Day::Deaf) {
+    if matches!(scenario, Scenario::Deaf) {
         ended.cancelled().await;
         watch.came_to_its_end();
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
     }
-    day.script(&request).into_response(ended, watch)
+    scenario.script(&request).into_response(ended, watch)
 }
 
 fn refuse(status: StatusCode, reason: &str) -> Response {

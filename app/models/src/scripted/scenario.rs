@@ -1,4 +1,4 @@
-//! The days that the server can have.
+//! The scenarios that the server can play; on the command line they are called days.
 
 use super::script::{Script, Step};
 use super::wire::{self, Request};
@@ -10,9 +10,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// What happens to one request. Days that need an answer take the demo model's.
+/// What happens to one request. Scenarios that need an answer take the demo model's.
 #[derive(Clone, Debug)]
-pub enum Day {
+pub enum Scenario {
     /// The demo model answers.
     Demo,
     /// The demo model answers, and writes its calls as XML into the text.
@@ -74,17 +74,17 @@ pub enum Day {
 #[error(
     "there is no day called `{name}`; known: demo, xml, cut:BYTES, end:BYTES, busy:SECONDS, a status, malformed, slow:MS, silent, pings:MS, deaf, endless, no-usage, error, huge-line, whole, page"
 )]
-pub struct DayError {
+pub struct ScenarioError {
     name: String,
 }
 
 /// For the command line: the name, and behind a colon its number.
-impl FromStr for Day {
-    type Err = DayError;
+impl FromStr for Scenario {
+    type Err = ScenarioError;
 
-    fn from_str(text: &str) -> Result<Self, DayError> {
+    fn from_str(text: &str) -> Result<Self, ScenarioError> {
         let (name, number) = text.split_once(':').unwrap_or((text, ""));
-        let unknown = || DayError { name: text.to_owned() };
+        let unknown = || ScenarioError { name: text.to_owned() };
         let count = || number.parse::<u64>().map_err(|_| unknown());
         let time = || count().map(Duration::from_millis);
         Ok(match name {
@@ -112,7 +112,7 @@ impl FromStr for Day {
     }
 }
 
-impl Day {
+impl Scenario {
     pub(super) fn script(self, request: &Request) -> Script {
         let demo = || wire::frames(request, &request.answer());
         let send = |frames: Vec<Bytes>| frames.into_iter().map(Step::Send).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 use crate::support::{ask, client, hear, request, tools, user};
 use famulus_core::message::{Part, PartBody};
 use famulus_core::model::{Disposition, ModelError, ModelEvent, Usage};
-use famulus_models::scripted::{Day, Script, Scripted, Step};
+use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use futures::StreamExt as _;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 async fn errors_say_what_they_are() {
     let server = Scripted::start().await.unwrap();
     let model = client(&server, "api_key = 'sesame'");
-    let check = async |day: Day, expected: &str, retry: bool| {
+    let check = async |day: Scenario, expected: &str, retry: bool| {
         let shown = format!("{day:?}");
         server.push(day);
         let heard = ask(&model, "hello").await;
@@ -22,50 +22,52 @@ async fn errors_say_what_they_are() {
         assert_eq!(retries, retry, "{shown}: {error:?}");
     };
     for bytes in [0, 1, 100, 400, 700] {
-        check(Day::Cut { bytes }, "Cut", true).await;
-        check(Day::End { bytes }, "Cut", true).await;
+        check(Scenario::Cut { bytes }, "Cut", true).await;
+        check(Scenario::End { bytes }, "Cut", true).await;
     }
-    let busy = |after: &str| Day::Busy { retry_after: after.into() };
+    let busy = |after: &str| Scenario::Busy { retry_after: after.into() };
     check(busy("7"), "Busy { status: 429, after: Some(7s) }", true).await;
     check(busy("Fri, 01 Jan 2100 00:00:00 GMT"), "Busy { status: 429, after: Some(86400s) }", true)
         .await;
     check(busy("later"), "Busy { status: 429, after: None }", true).await;
-    check(Day::Status(503), "Busy { status: 503, after: None }", true).await;
-    check(Day::Status(529), "Busy { status: 529, after: None }", true).await;
-    check(Day::Status(500), "Failed { status: 500, message: \"a bad day (500)\" }", true).await;
-    check(Day::Status(401), "Unauthorized { status: 401 }", false).await;
-    check(Day::Status(403), "Unauthorized { status: 403 }", false).await;
+    check(Scenario::Status(503), "Busy { status: 503, after: None }", true).await;
+    check(Scenario::Status(529), "Busy { status: 529, after: None }", true).await;
+    check(Scenario::Status(500), "Failed { status: 500, message: \"a bad day (500)\" }", true)
+        .await;
+    check(Scenario::Status(401), "Unauthorized { status: 401 }", false).await;
+    check(Scenario::Status(403), "Unauthorized { status: 403 }", false).await;
     for status in [400, 404, 413, 422] {
         let expected =
             format!("Rejected {{ status: {status}, message: \"a bad day ({status})\" }}");
-        check(Day::Status(status), &expected, false).await;
+        check(Scenario::Status(status), &expected, false).await;
     }
-    check(Day::Malformed, "Malformed", true).await;
-    check(Day::HugeLine, "Malformed { what: \"a line longer than 1 MiB\" }", true).await;
-    check(Day::ErrorInStream, "Failed { status: 502, message: \"the worker died\" }", true).await;
-    check(Day::Page, "Rejected { status: 200", false).await;
-    check(Day::Endless, "Rejected { status: 200", false).await;
+    check(Scenario::Malformed, "Malformed", true).await;
+    check(Scenario::HugeLine, "Malformed { what: \"a line longer than 1 MiB\" }", true).await;
+    check(Scenario::ErrorInStream, "Failed { status: 502, message: \"the worker died\" }", true)
+        .await;
+    check(Scenario::Page, "Rejected { status: 200", false).await;
+    check(Scenario::Endless, "Rejected { status: 200", false).await;
     let elsewhere = server.base_url().to_string();
-    check(Day::Redirect(elsewhere), "Rejected { status: 307", false).await;
+    check(Scenario::Redirect(elsewhere), "Rejected { status: 307", false).await;
     let quoting = serde_json::json!({"error": {"message": "bad: sesame"}});
     check(
-        Day::Script(Script::json(400, &quoting)),
+        Scenario::Script(Script::json(400, &quoting)),
         "Rejected { status: 400, message: \"bad: [key]\" }",
         false,
     )
     .await;
     let hollow = serde_json::json!({"error": {"message": "no model", "code": 404}});
-    check(Day::Script(Script::json(200, &hollow)), "Rejected { status: 404", false).await;
+    check(Scenario::Script(Script::json(200, &hollow)), "Rejected { status: 404", false).await;
     let withheld = r#"data: {"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
     let steps = vec![Step::Send(format!("{withheld}\n\n").into())];
-    check(Day::Script(Script::events(steps)), "Rejected { status: 200", false).await;
+    check(Scenario::Script(Script::events(steps)), "Rejected { status: 200", false).await;
 }
 
 #[tokio::test]
 async fn what_was_streamed_before_a_cut_was_given_out() {
     let server = Scripted::start().await.unwrap();
     let model = client(&server, "");
-    server.push(Day::Cut { bytes: 600 });
+    server.push(Scenario::Cut { bytes: 600 });
     let heard = ask(&model, "hello").await;
     assert!(matches!(heard.error, Some(ModelError::Cut)), "{heard:?}");
     assert!(heard.text.starts_with("Hello!"), "{heard:?}");
@@ -95,16 +97,16 @@ async fn a_good_answer_on_a_bad_line_is_whole() {
     let good = ask(&model, "hello").await;
     assert!(good.reply.as_ref().unwrap().usage.output_tokens.is_some());
 
-    server.push(Day::Slow(Duration::from_millis(1)));
+    server.push(Scenario::Slow(Duration::from_millis(1)));
     let slow = ask(&model, "hello").await;
     assert_eq!(slow.text, good.text);
     assert_eq!(slow.reply.unwrap().parts, good.reply.unwrap().parts);
 
-    server.push(Day::NoUsage);
+    server.push(Scenario::NoUsage);
     let uncounted = ask(&model, "hello").await;
     assert_eq!(uncounted.reply.unwrap().usage, Usage::default());
 
-    server.push(Day::DuplicateIds(vec![
+    server.push(Scenario::DuplicateIds(vec![
         ("get_time".into(), "{}".into()),
         ("get_time".into(), "{\"zone\":\"UTC\"}".into()),
     ]));
@@ -122,7 +124,7 @@ async fn silence_is_told_from_life_and_ends_with_the_listener() {
     let model = client(&server, "");
     let text = || request(vec![user("hello")], tools());
 
-    server.push(Day::Silent { pings: Some(Duration::from_millis(5)) });
+    server.push(Scenario::Silent { pings: Some(Duration::from_millis(5)) });
     let mut events = model.ask(text());
     for _ in 0..4 {
         assert_eq!(events.next().await.unwrap().unwrap(), ModelEvent::Ping);
@@ -130,7 +132,7 @@ async fn silence_is_told_from_life_and_ends_with_the_listener() {
     drop(events);
     server.wait_for_hang_up(1).await;
 
-    server.push(Day::Silent { pings: None });
+    server.push(Scenario::Silent { pings: None });
     let mut events = model.ask(text());
     assert_eq!(events.next().await.unwrap().unwrap(), ModelEvent::Ping);
     let silence = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
@@ -138,7 +140,7 @@ async fn silence_is_told_from_life_and_ends_with_the_listener() {
     drop(events);
     server.wait_for_hang_up(2).await;
 
-    server.push(Day::Deaf);
+    server.push(Scenario::Deaf);
     let mut events = model.ask(text());
     tokio::select! {
         said = events.next() => panic!("{said:?}"),
@@ -151,7 +153,7 @@ async fn silence_is_told_from_life_and_ends_with_the_listener() {
 
     // A half-heard stream loses nothing: a wait that is given up can be taken up again.
     let gate = CancellationToken::new();
-    server.push(Day::LateCall {
+    server.push(Scenario::LateCall {
         after: gate.clone(),
         name: "get_time".into(),
         arguments: "{}".into(),
@@ -171,7 +173,7 @@ async fn a_call_after_the_end_of_interest_reaches_nobody() {
     let model = client(&server, "");
     let gate = CancellationToken::new();
     let late =
-        Day::LateCall { after: gate.clone(), name: "get_time".into(), arguments: "{}".into() };
+        Scenario::LateCall { after: gate.clone(), name: "get_time".into(), arguments: "{}".into() };
     server.push(late);
     let mut events = model.ask(request(vec![user("hello")], tools()));
     assert!(events.next().await.is_some());
@@ -187,13 +189,13 @@ async fn a_server_that_holds_the_line_behind_its_answer_is_not_waited_for() {
     let model = client(&server, "");
     let end =
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
-    server.push(Day::Script(Script::events(vec![Step::Send(end.into()), Step::Hang])));
+    server.push(Scenario::Script(Script::events(vec![Step::Send(end.into()), Step::Hang])));
     let started = std::time::Instant::now();
     let heard = ask(&model, "hello").await;
     assert_eq!((heard.text.as_str(), heard.error.is_none()), ("a", true));
     assert!(started.elapsed() < Duration::from_secs(20));
     let done = format!("{end}data: [DONE]\n\n");
-    server.push(Day::Script(Script::events(vec![Step::Send(done.into()), Step::Hang])));
+    server.push(Scenario::Script(Script::events(vec![Step::Send(done.into()), Step::Hang])));
     let started = std::time::Instant::now();
     assert!(ask(&model, "hello").await.reply.is_some());
     assert!(started.elapsed() < Duration::from_secs(4));

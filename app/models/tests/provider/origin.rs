@@ -2,7 +2,7 @@
 
 use crate::support::{ask, client, events, hear, kept, request, tools, user};
 use famulus_core::message::{PartBody, Provenance};
-use famulus_models::scripted::{Day, Script, Scripted};
+use famulus_models::scripted::{Scenario, Script, Scripted};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_model_cannot_say_that_somebody_else_wrote() {
         "reasoning_content": "Yes.", "content": format!("Do it.{inline}"), "tool_calls": calls,
     }));
     let whole = forged(json!({"choices": [forged(json!({"message": message}))]}));
-    for day in [events(&streamed), Day::Script(Script::json(200, &whole))] {
+    for day in [events(&streamed), Scenario::Script(Script::json(200, &whole))] {
         server.push(day);
         let heard = ask(&model, "hi").await;
         let reply = heard.reply.unwrap_or_else(|| panic!("{:?}", heard.error));

@@ -7,7 +7,7 @@ use famulus_core::ids::{BlobId, MessageId, PersonId};
 use famulus_core::message::{Message, MessageRole, Part, PartBody, Provenance};
 use famulus_core::model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest};
 use famulus_core::tool::ToolSpec;
-use famulus_models::scripted::{Day, Script, Scripted, Step};
+use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use famulus_models::{Config, Models};
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
@@ -73,9 +73,9 @@ pub(crate) fn client(server: &Scripted, extra: &str) -> Arc<dyn Model> {
 }
 
 /// A stream of these events.
-pub(crate) fn events(lines: &[&str]) -> Day {
+pub(crate) fn events(lines: &[&str]) -> Scenario {
     let body: String = lines.iter().flat_map(|line| ["data: ", line, "\n\n"]).collect();
-    Day::Script(Script::events(vec![Step::Send(body.into())]))
+    Scenario::Script(Script::events(vec![Step::Send(body.into())]))
 }
 
 pub(crate) fn tools() -> Arc<[ToolSpec]> {

@@ -6,7 +6,7 @@ use famulus_core::message::{
 };
 use famulus_core::model::{ModelError, Usage};
 use famulus_core::tool::ToolOutput;
-use famulus_models::scripted::{Day, Script, Scripted, Step};
+use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -129,7 +129,7 @@ async fn calls_come_back_and_are_replayed_byte_for_byte() {
 async fn servers_that_do_less_are_understood() {
     let server = Scripted::start().await.unwrap();
     let model = client(&server, "");
-    let check = async |day: Day, text: &str| {
+    let check = async |day: Scenario, text: &str| {
         server.push(day);
         let heard = ask(&model, "hi").await;
         assert!(heard.error.is_none(), "{heard:?}");
@@ -142,18 +142,18 @@ async fn servers_that_do_less_are_understood() {
     check(events(&[a, "[DONE]"]), "a").await;
     check(events(&[a, stop]), "a").await;
     let ragged = format!("\u{feff}: hi\r\n\r\ndata:{a}\r\n\r\ndata: {stop}\r\n\r\ndata: [DONE]");
-    check(Day::Script(Script::events(vec![Step::Send(ragged.into())])), "a").await;
+    check(Scenario::Script(Script::events(vec![Step::Send(ragged.into())])), "a").await;
     // A connection that breaks behind the end.
     let end = format!("data: {a}\n\ndata: {stop}\n\n");
     let steps = vec![Step::Send(end.into()), Step::Reset];
-    check(Day::Script(Script::events(steps)), "a").await;
+    check(Scenario::Script(Script::events(steps)), "a").await;
     // The whole answer at once.
     let whole = json!({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]});
-    check(Day::Script(Script::json(200, &whole)), "a").await;
+    check(Scenario::Script(Script::json(200, &whole)), "a").await;
     // No content type.
     let untyped = format!("data: {a}\n\ndata: [DONE]\n\n");
     let script = Script { status: 200, headers: vec![], steps: vec![Step::Send(untyped.into())] };
-    check(Day::Script(script), "a").await;
+    check(Scenario::Script(script), "a").await;
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn every_cut_of_the_bytes_reads_alike() {
     .as_bytes();
     for cut in (0..whole.len()).step_by(7) {
         let (head, tail) = whole.split_at(cut);
-        server.push(Day::Script(Script::events(vec![
+        server.push(Scenario::Script(Script::events(vec![
             Step::Send(head.to_vec().into()),
             Step::Pause(std::time::Duration::from_millis(1)),
             Step::Send(tail.to_vec().into()),
@@ -301,7 +301,9 @@ async fn files_are_read_while_the_body_is_made() {
 
 #[tokio::test]
 async fn a_whole_conversation_goes_over_the_wire() {
-    for (day, dialect) in [(Day::Demo, "native"), (Day::DemoXml, "auto"), (Day::Whole, "auto")] {
+    for (day, dialect) in
+        [(Scenario::Demo, "native"), (Scenario::DemoXml, "auto"), (Scenario::Whole, "auto")]
+    {
         let server = Scripted::start().await.unwrap();
         server.otherwise(day);
         let model = client(&server, &format!("tool_dialect = '{dialect}'"));

@@ -18,7 +18,7 @@ pub use load::{ConfigError, Loaded, load};
 pub use secret::SecretError;
 pub(crate) use secret::hide;
 
-use famulus_agent::{Budget, Limits, Patience};
+use famulus_agent::{Budget, Limits, Timeouts};
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::{path::PathBuf, time::Duration};
@@ -84,7 +84,7 @@ impl Turns {
     /// The bounds of turns, as the turn loop takes them.
     pub fn limits(&self) -> Limits {
         Limits {
-            patience: Patience {
+            timeouts: Timeouts {
                 first: Duration::from_secs(self.first_silence_seconds),
                 between: Duration::from_secs(self.silence_seconds),
                 retries: self.model_retries,

@@ -2,7 +2,7 @@
 
 use crate::world::{self, Setup, client};
 use famulus_core::event::{Event, Status};
-use famulus_models::scripted::{Day, Script, Scripted, Step};
+use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use famulus_server::config::Config;
 use serde_json::json;
 use std::time::Duration;
@@ -79,11 +79,11 @@ async fn a_reply_that_breaks_off_goes_on_where_it_ended() {
         let owner = &world.owner;
         let whole = owner.say(LONG).await;
         owner.titled().await;
-        let days: [(&str, Day); 5] = [
-            ("cut", Day::Cut { bytes: 2_000 }),
-            ("an end without a word", Day::End { bytes: 2_000 }),
-            ("an event that is no JSON", Day::Malformed),
-            ("an error in the stream", Day::ErrorInStream),
+        let days: [(&str, Scenario); 5] = [
+            ("cut", Scenario::Cut { bytes: 2_000 }),
+            ("an end without a word", Scenario::End { bytes: 2_000 }),
+            ("an event that is no JSON", Scenario::Malformed),
+            ("an error in the stream", Scenario::ErrorInStream),
             ("silence in the middle", silent_after(&whole, 3)),
         ];
         for (what, day) in days {
@@ -114,13 +114,13 @@ async fn a_reply_that_breaks_off_goes_on_where_it_ended() {
 }
 
 /// A good beginning, and then nothing.
-fn silent_after(whole: &str, words: usize) -> Day {
+fn silent_after(whole: &str, words: usize) -> Scenario {
     let send = |word| {
         let delta = json!({ "choices": [{ "index": 0, "delta": { "content": word } }] });
         Step::Send(format!("data: {delta}\n\n").into())
     };
     let said = whole.split_inclusive(' ').take(words).map(send);
-    Day::Script(Script::events(said.chain([Step::Hang]).collect()))
+    Scenario::Script(Script::events(said.chain([Step::Hang]).collect()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,9 +133,9 @@ async fn a_provider_that_asks_for_time_gets_it() {
         owner.titled().await;
         let before = server.received().len();
         for (day, least) in [
-            (Day::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
-            (Day::Status(500), Duration::from_secs(1)),
-            (Day::Deaf, SILENCE),
+            (Scenario::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
+            (Scenario::Status(500), Duration::from_secs(1)),
+            (Scenario::Deaf, SILENCE),
         ] {
             server.push(day);
             let began = Instant::now();
@@ -155,7 +155,7 @@ async fn a_provider_that_fails_for_good_is_told_plainly() {
     world::run(setup, async |world| {
         let owner = &world.owner;
         for _ in 0..2 {
-            server.push(Day::Status(500));
+            server.push(Scenario::Status(500));
         }
         let reply = owner.chat(LONG).await;
         let text = reply["response"].as_str().unwrap();
@@ -166,8 +166,8 @@ async fn a_provider_that_fails_for_good_is_told_plainly() {
         assert_eq!(server.received().len(), 2);
 
         // What was said before it failed is kept, and the failure is told beside it.
-        server.push(Day::Cut { bytes: 2_000 });
-        server.push(Day::Status(500));
+        server.push(Scenario::Cut { bytes: 2_000 });
+        server.push(Scenario::Status(500));
         let reply = owner.chat(LONG).await;
         let text = reply["response"].as_str().unwrap();
         assert_eq!(reply["state"], "failed", "{reply}");
@@ -205,8 +205,8 @@ async fn a_call_that_does_not_fit_goes_back_with_its_place() {
             ("get_tme", "{}", "there is no tool `get_tme`; the tools are: get_time"),
         ];
         let made = calls.map(|(name, arguments, _)| (name.to_owned(), arguments.to_owned()));
-        server.push(Day::Calls(made.to_vec()));
-        server.push(Day::Text("Corrected.".into()));
+        server.push(Scenario::Calls(made.to_vec()));
+        server.push(Scenario::Text("Corrected.".into()));
         assert_eq!(owner.say("What time is it?").await, "Corrected.");
         let received = server.received()[1].json();
         let results: Vec<&str> = received["messages"]
@@ -231,14 +231,14 @@ async fn a_reply_of_nothing_is_asked_for_again_once() {
     world::run(setup, async |world| {
         let owner = &world.owner;
         let mut watcher = owner.watch("main").await;
-        server.push(Day::Text(" \n ".into()));
-        server.push(Day::Text("Here I am.".into()));
+        server.push(Scenario::Text(" \n ".into()));
+        server.push(Scenario::Text("Here I am.".into()));
         assert_eq!(owner.say("Are you there?").await, "Here I am.");
         assert_eq!(watcher.whole().await, "Here I am.", "a viewer holds what the record holds");
         owner.titled().await;
 
-        server.push(Day::Text(" \n ".into()));
-        server.push(Day::Text("\n".into()));
+        server.push(Scenario::Text(" \n ".into()));
+        server.push(Scenario::Text("\n".into()));
         let reply = owner.chat("And now?").await;
         assert_eq!(reply["state"], "complete", "{reply}");
         assert_eq!(reply["response"].as_str().unwrap().trim(), "", "{reply}");

@@ -2,7 +2,7 @@
 
 use crate::world::{self, Child, Client, Do, Puppet, Raw, Setup, client, say, soon, watch};
 use famulus_core::event::Event;
-use famulus_models::scripted::{Day, Script, Scripted, Step};
+use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use famulus_server::descriptors;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -82,10 +82,10 @@ fn piece(delta: &Value, end: &Value) -> Step {
 }
 
 /// A provider's reply of these pieces, and its end.
-fn reply(mut steps: Vec<Step>) -> Day {
+fn reply(mut steps: Vec<Step>) -> Scenario {
     steps.push(piece(&json!({}), &json!("stop")));
     steps.push(Step::Send("data: [DONE]\n\n".into()));
-    Day::Script(Script::events(steps))
+    Scenario::Script(Script::events(steps))
 }
 
 /// A server as a process of its own, with a scripted provider behind it.

@@ -72,7 +72,7 @@ fn driver(store: &Store) -> Driver {
         clock: Arc::new(SystemClock),
         channels: Arc::default(),
         limits: Limits {
-            patience: usual(),
+            timeouts: usual(),
             budget: Budget { history_tokens: 100_000, knowledge_tokens: 8_000 },
             approval_seconds: 300,
         },

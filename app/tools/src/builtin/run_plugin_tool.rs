@@ -194,7 +194,7 @@ impl RunPluginTool {
         if !state.ready {
             let (reason, message) = (state.reason, state.message);
             let error = SandboxError::NotReady { plugin: plugin.clone(), reason, message };
-            return Err(plugins::told(&error));
+            return Err(plugins::tool_error(&error));
         }
         // Whether it ends later decides how its result comes, so nothing runs undescribed.
         let described = plugins::described(description.as_ref(), tool).ok_or_else(|| {
@@ -284,11 +284,11 @@ fn output(
     match answer {
         Ok(SandboxAnswer::Running) => ToolOutput::Text(plugin::running(plugin, tool, id)),
         Ok(SandboxAnswer::Ended(result)) => {
-            let told = plugin::told(plugin, tool, &result);
-            match told.outcome {
-                Outcome::Good => ToolOutput::Text(told.text),
-                Outcome::Failed => ToolOutput::Error(told.text),
-                Outcome::Unknown => ToolOutput::Unknown(told.text),
+            let output = plugin::for_model(plugin, tool, &result);
+            match output.outcome {
+                Outcome::Good => ToolOutput::Text(output.text),
+                Outcome::Failed => ToolOutput::Error(output.text),
+                Outcome::Unknown => ToolOutput::Unknown(output.text),
             }
         }
         Err(error @ SandboxError::Lost { .. }) => ToolOutput::Unknown(format!(

@@ -48,7 +48,7 @@ impl Stage {
             me,
             output: Output::fake(Box::new(out.clone()), kind, Box::new(err.clone()), kind),
             interrupts: Interrupts::scripted(presses),
-            pace: Pace {
+            timeouts: Timeouts {
                 first: Duration::from_millis(1),
                 silence: Duration::from_mins(1),
                 quiet: Duration::from_millis(100),

@@ -137,7 +137,7 @@ async fn a_silent_stream_is_replaced_and_a_silent_turn_asked_after() {
     // The stream is dead without being closed: another one is opened.
     let rest = vec![send(5, 1, complete("late"))];
     let mut stage = Stage::open(streams(vec![vec![accepted(), Step::Hang], rest]), SCREEN).await;
-    stage.session.pace.silence = Duration::from_millis(50);
+    stage.session.timeouts.silence = Duration::from_millis(50);
     assert_eq!(stage.say("time?").await.unwrap(), Outcome::Complete);
     assert_eq!(shown(&stage.out), ["late"]);
 }

@@ -173,16 +173,16 @@ fn the_way_follows_from_arguments_and_terminals() {
         #[command(flatten)]
         args: ChatArgs,
     }
-    let check = |given: &[&str], at_terminal: bool, expected: Way| {
+    let check = |given: &[&str], at_terminal: bool, expected: InputMode| {
         let parsed = Cli::try_parse_from([&["chat"], given].concat()).unwrap();
         assert_eq!(way(&parsed.args, at_terminal), expected, "{given:?}");
     };
-    check(&[], true, Way::Prompt);
-    check(&[], false, Way::Lines);
-    check(&["what", "time"], true, Way::Once("what time".into()));
-    check(&["--whole"], false, Way::Whole(String::new()));
-    check(&["--whole", "explain"], false, Way::Whole("explain".into()));
-    check(&["--steer", "shorter"], true, Way::Steer("shorter".into()));
+    check(&[], true, InputMode::Prompt);
+    check(&[], false, InputMode::Lines);
+    check(&["what", "time"], true, InputMode::Once("what time".into()));
+    check(&["--whole"], false, InputMode::Whole(String::new()));
+    check(&["--whole", "explain"], false, InputMode::Whole("explain".into()));
+    check(&["--steer", "shorter"], true, InputMode::Steer("shorter".into()));
     assert!(Cli::try_parse_from(["chat", "--steer", "a", "b"]).is_err());
     assert!(Cli::try_parse_from(["chat", "--new", "--conversation", "x"]).is_err());
 }
