@@ -30,11 +30,11 @@ pub struct TooShort;
 /// Masks known secrets. Clones share one list.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Known>>,
+    known: Arc<RwLock<KnownSecrets>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     forms: BTreeSet<Vec<u8>>,
     /// Absent while nothing is known.
     search: Option<Arc<AhoCorasick>>,
