@@ -187,20 +187,23 @@ const ADDRESS: &str = "an IP address with a port";
 
 /// Enough for a script and its interpreter; a call that wants more says so in its Plugin.
 fn default_resources() -> Resources {
-    resources(("20m", "64Mi", "64Mi"), ("1", "256Mi", "1Gi"))
+    Resources {
+        requests: Some(amounts("20m", "64Mi", "64Mi")),
+        limits: Some(amounts("1", "256Mi", "1Gi")),
+    }
 }
 
 /// Init scripts compile and unpack.
 fn default_build_resources() -> Resources {
-    resources(("50m", "64Mi", "64Mi"), ("2", "1Gi", "2Gi"))
+    Resources {
+        requests: Some(amounts("50m", "64Mi", "64Mi")),
+        limits: Some(amounts("2", "1Gi", "2Gi")),
+    }
 }
 
-fn resources(requests: (&str, &str, &str), limits: (&str, &str, &str)) -> Resources {
-    let amounts = |(cpu, memory, disk): (&str, &str, &str)| {
-        let amount = |text: &str| Some(Quantity(text.to_owned()));
-        Some(Amounts { cpu: amount(cpu), memory: amount(memory), ephemeral_storage: amount(disk) })
-    };
-    Resources { requests: amounts(requests), limits: amounts(limits) }
+fn amounts(cpu: &str, memory: &str, disk: &str) -> Amounts {
+    let amount = |text: &str| Some(Quantity(text.to_owned()));
+    Amounts { cpu: amount(cpu), memory: amount(memory), ephemeral_storage: amount(disk) }
 }
 
 /// Variables that were not read yet, without their prefix.

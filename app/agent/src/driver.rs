@@ -119,9 +119,7 @@ impl Driver {
             Arc::clone(&self.viewers),
             Arc::clone(&self.clock),
             *fence,
-            loaded.conversation,
-            turn,
-            loaded.shown,
+            &loaded,
         );
         let mut run = Run {
             driver: self,

@@ -4,7 +4,7 @@ use famulus_core::{
     Clock, StoreError,
     event::{Appended, DeltaKind, Envelope, Event, EventId, EventLog, VERSION, Viewers},
     ids::{ConversationId, TurnId},
-    turn::Fence,
+    turn::{Fence, LoadedTurn},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -35,19 +35,17 @@ impl Stream {
         viewers: Arc<dyn Viewers>,
         clock: Arc<dyn Clock>,
         fence: Fence,
-        conversation: ConversationId,
-        turn: TurnId,
-        recorded: EventId,
+        turn: &LoadedTurn,
     ) -> Self {
         Self {
             log,
             viewers,
             clock,
             fence,
-            conversation,
-            turn,
+            conversation: turn.conversation,
+            turn: turn.id,
             number: 0,
-            recorded,
+            recorded: turn.shown,
             open: Vec::new(),
             stored: 0,
             session: None,

@@ -80,7 +80,7 @@ impl Cluster {
             self.used.called(&known.uid);
             let (_there, before) = (runner.begin_call(), runner.facts().ended_before);
             stages.end(CallStage::Found);
-            let lines = match self.send(call, id, (&known, &runner), dispatch).await? {
+            let lines = match self.send(call, id, &known, &runner, dispatch).await? {
                 SendOutcome::Answered(CallResponse::Progress(lines)) => Some(lines),
                 SendOutcome::Answered(CallResponse::Accepted) => {
                     stages.end(CallStage::Dialled);
@@ -112,7 +112,8 @@ impl Cluster {
         &self,
         call: &SandboxCall,
         id: &CallId,
-        (known, runner): (&Arc<CachedPlugin>, &Arc<Runner>),
+        known: &Arc<CachedPlugin>,
+        runner: &Arc<Runner>,
         dispatch: &DispatchState,
     ) -> Result<SendOutcome, SandboxError> {
         let credentials = self.credentials(known);

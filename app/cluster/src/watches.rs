@@ -24,6 +24,8 @@ use crate::table::Table;
 
 /// What the watch of one kind does with what it sees.
 struct Sink<K, Row> {
+    name: &'static str,
+    config: watcher::Config,
     read: fn(&K) -> Option<Row>,
     list: fn(&Table, Vec<Row>),
     apply: fn(&Table, Row),
@@ -31,28 +33,31 @@ struct Sink<K, Row> {
 }
 
 pub(crate) fn spawn(client: &Client, namespace: &str, table: &Arc<Table>, tasks: &Tasks) {
+    let all = watcher::Config::default();
     let plugins = Sink::<Plugin, CachedPlugin> {
+        name: "cluster.plugins",
+        config: all.clone(),
         read: |plugin| CachedPlugin::of(plugin.clone()),
         list: Table::list_plugins,
         apply: Table::apply_plugin,
         delete: Table::delete_plugin,
     };
     let pods = Sink::<Pod, SandboxPod> {
+        name: "cluster.pods",
+        config: all.labels(labels::PART),
         read: SandboxPod::of,
         list: Table::list_pods,
         apply: Table::apply_pod,
         delete: Table::delete_pod,
     };
-    let all = watcher::Config::default();
-    start("cluster.plugins", client, namespace, (all.clone(), plugins), table, tasks);
-    start("cluster.pods", client, namespace, (all.labels(labels::PART), pods), table, tasks);
+    start(client, namespace, plugins, table, tasks);
+    start(client, namespace, pods, table, tasks);
 }
 
 fn start<K, Row>(
-    name: &'static str,
     client: &Client,
     namespace: &str,
-    (config, sink): (watcher::Config, Sink<K, Row>),
+    sink: Sink<K, Row>,
     table: &Arc<Table>,
     tasks: &Tasks,
 ) where
@@ -62,29 +67,25 @@ fn start<K, Row>(
 {
     let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), namespace);
     let (table, token, sink) = (Arc::clone(table), tasks.token(), Arc::new(sink));
-    tasks.spawn_loop(name, OnExit::Restart, move || {
-        let (api, config) = (api.clone(), config.clone());
-        let (table, token, sink) = (Arc::clone(&table), token.clone(), Arc::clone(&sink));
+    tasks.spawn_loop(sink.name, OnExit::Restart, move || {
+        let (api, token) = (api.clone(), token.clone());
+        let (table, sink) = (Arc::clone(&table), Arc::clone(&sink));
         async move {
             tokio::select! {
-                () = follow(name, api, config, &sink, &table) => {}
+                () = follow(api, &sink, &table) => {}
                 () = token.cancelled() => {}
             }
         }
     });
 }
 
-async fn follow<K, Row>(
-    name: &'static str,
-    api: Api<DeserializeGuard<K>>,
-    config: watcher::Config,
-    sink: &Sink<K, Row>,
-    table: &Table,
-) where
+async fn follow<K, Row>(api: Api<DeserializeGuard<K>>, sink: &Sink<K, Row>, table: &Table)
+where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
+    let name = sink.name;
     let mut listed = Vec::new();
-    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut events = watcher(api, sink.config.clone()).default_backoff().boxed();
     while let Some(event) = events.next().await {
         let event = match event {
             Ok(event) => event,
@@ -101,9 +102,9 @@ async fn follow<K, Row>(
         }
         match event {
             Event::Init => listed.clear(),
-            Event::InitApply(object) => listed.extend(read(name, sink, &object)),
+            Event::InitApply(object) => listed.extend(read(sink, &object)),
             Event::InitDone => (sink.list)(table, std::mem::take(&mut listed)),
-            Event::Apply(object) => match read(name, sink, &object) {
+            Event::Apply(object) => match read(sink, &object) {
                 Some(row) => (sink.apply)(table, row),
                 // Better none than one that is not as it was.
                 None => forget(sink, table, &object),
@@ -114,7 +115,6 @@ async fn follow<K, Row>(
 }
 
 fn read<K: Resource<DynamicType = ()>, Row>(
-    name: &'static str,
     sink: &Sink<K, Row>,
     object: &DeserializeGuard<K>,
 ) -> Option<Row> {
@@ -123,7 +123,12 @@ fn read<K: Resource<DynamicType = ()>, Row>(
         Err(broken) => {
             let object = broken.metadata.name.as_deref().unwrap_or_default();
             let error = &broken.error;
-            tracing::warn!(watch = name, object, error, "an object is left out: it cannot be read");
+            tracing::warn!(
+                watch = sink.name,
+                object,
+                error,
+                "an object is left out: it cannot be read"
+            );
             None
         }
     }

@@ -24,7 +24,7 @@ use super::build::content;
 use super::isolation;
 use super::observe::Observed;
 use super::pod_status::{self, Progress, Trouble};
-use super::record::{Failure, Newest, Record, Revision, SCRATCH, Shape};
+use super::record::{Cause, Failure, Newest, Record, Revision, SCRATCH, Shape};
 use super::user_namespace::{self, UserNamespace};
 use super::validate::Valid;
 use crate::settings::Pods;
@@ -194,7 +194,7 @@ impl Plan {
             }
             Progress::Failed { reason, message } => {
                 self.delivered.push(job.name_any());
-                self.fail(&key, &uid, (&reason, &message), observed.now);
+                self.fail(&key, &uid, Cause { reason, message }, observed.now);
             }
             Progress::Stuck if self.user_namespace == UserNamespace::Preferred => {
                 // The next reconcile begins it anew, without a user namespace.
@@ -253,8 +253,8 @@ impl Plan {
         self.build = Build::Settled;
     }
 
-    fn fail(&mut self, key: &str, job: &str, said: (&str, &str), now: Timestamp) {
-        let mut failure = Failure::after(self.record.failed.as_ref(), key, said, now);
+    fn fail(&mut self, key: &str, job: &str, cause: Cause, now: Timestamp) {
+        let mut failure = Failure::after(self.record.failed.as_ref(), key, cause, now);
         job.clone_into(&mut failure.job);
         self.record.failed = Some(failure.clone());
         self.build = Build::Failed(failure);

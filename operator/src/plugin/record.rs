@@ -119,16 +119,18 @@ impl Record {
     }
 }
 
+/// Why a build failed: in a word, and in a sentence.
+pub struct Cause {
+    pub reason: String,
+    pub message: String,
+}
+
 impl Failure {
     /// The next failure of a build with this key.
-    pub fn after(
-        before: Option<&Self>,
-        key: &str,
-        (reason, message): (&str, &str),
-        at: Timestamp,
-    ) -> Self {
+    pub fn after(before: Option<&Self>, key: &str, cause: Cause, at: Timestamp) -> Self {
         let tries = before.filter(|before| before.key == key).map_or(0, |before| before.tries);
-        let (reason, message) = (reason.to_owned(), message.chars().take(1000).collect());
+        let Cause { reason, message } = cause;
+        let message = message.chars().take(1000).collect();
         let (key, tries) = (key.to_owned(), tries.saturating_add(1));
         Self { key, job: String::new(), reason, message, tries, at }
     }
@@ -178,14 +180,15 @@ mod tests {
     #[test]
     fn a_build_that_goes_on_failing_is_tried_ever_less_often() {
         let at: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
+        let cause = |reason: &str| Cause { reason: reason.into(), message: "m".into() };
         let mut failure = None;
         let mut waits = Vec::new();
         for _ in 0..9 {
-            let next = Failure::after(failure.as_ref(), "k", ("BuildFailed", "m"), at);
+            let next = Failure::after(failure.as_ref(), "k", cause("BuildFailed"), at);
             waits.push(next.again_at().duration_since(at).as_secs());
             failure = Some(next);
         }
         assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1800, 1800, 1800]);
-        assert_eq!(Failure::after(failure.as_ref(), "other", ("r", "m"), at).tries, 1);
+        assert_eq!(Failure::after(failure.as_ref(), "other", cause("r"), at).tries, 1);
     }
 }

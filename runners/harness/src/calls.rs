@@ -83,13 +83,13 @@ pub(crate) struct Counts {
 impl Calls {
     pub(crate) fn new(
         work: Arc<dyn Work>,
-        (call_store, found): (CallStore, Vec<RecoveredCall>),
+        call_store: CallStore,
         supervisor: Supervisor,
         callbacks: CallbackSender,
         limits: Limits,
         tasks: Tasks,
     ) -> Arc<Self> {
-        let calls = Arc::new(Self {
+        Arc::new(Self {
             work,
             call_store,
             supervisor,
@@ -101,13 +101,16 @@ impl Calls {
             tasks,
             draining: AtomicBool::new(false),
             table: Mutex::default(),
-        });
+        })
+    }
+
+    /// Goes on with what a runner before this one kept.
+    pub(crate) fn take_up(self: &Arc<Self>, found: Vec<RecoveredCall>) {
         for RecoveredCall { id, taken } in found {
             let live = Arc::new(Live::new(Phase::Ended, taken.callback));
-            calls.table.lock().calls.insert(id.clone(), Entry::Accepted(Arc::clone(&live)));
-            calls.deliver(id, live);
+            self.table.lock().calls.insert(id.clone(), Entry::Accepted(Arc::clone(&live)));
+            self.deliver(id, live);
         }
-        calls
     }
 
     /// Takes the call, unless it was taken before: then it is that one.

@@ -53,26 +53,32 @@ pub enum HarnessError {
     CallStore { path: PathBuf, source: io::Error },
 }
 
+/// What a runner is made of.
+pub struct Parts {
+    pub work: Arc<dyn Work>,
+    pub listener: TcpListener,
+    pub bearer: Bearer,
+    /// The folder in which calls are kept; nothing that runs may reach it.
+    pub kept: PathBuf,
+    pub supervisor: Supervisor,
+    pub limits: Limits,
+    pub retry: RetryPolicy,
+}
+
 /// A runner in its tasks.
 pub struct Harness {
     calls: Arc<Calls>,
 }
 
 impl Harness {
-    /// Starts to serve on the listener, within `tasks`. `kept` is the folder in which calls are
-    /// kept; nothing that runs may reach it.
-    pub fn start(
-        work: Arc<dyn Work>,
-        listener: TcpListener,
-        (bearer, kept): (Bearer, PathBuf),
-        supervisor: Supervisor,
-        (limits, retry): (Limits, RetryPolicy),
-        tasks: &Tasks,
-    ) -> Result<Self, HarnessError> {
-        let call_store = CallStore::open(kept.clone())
+    /// Starts to serve on the listener, within `tasks`.
+    pub fn start(parts: Parts, tasks: &Tasks) -> Result<Self, HarnessError> {
+        let Parts { work, listener, bearer, kept, supervisor, limits, retry } = parts;
+        let (call_store, found) = CallStore::open(kept.clone())
             .map_err(|source| HarnessError::CallStore { path: kept, source })?;
         let callbacks = CallbackSender::new(bearer.clone(), retry);
         let calls = Calls::new(work, call_store, supervisor, callbacks, limits, tasks.clone());
+        calls.take_up(found);
         let router = handlers::router(Arc::clone(&calls));
         tasks.spawn(
             "runner.serve",

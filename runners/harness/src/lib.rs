@@ -39,7 +39,7 @@ pub use bearer::{Bearer, Credentials};
 pub use callback::RetryPolicy;
 pub use exchange::{App, AppError};
 pub use harden::{HardenError, harden};
-pub use harness::{Harness, HarnessError, Limits};
+pub use harness::{Harness, HarnessError, Limits, Parts};
 pub use live::ProgressSender;
 pub use mount::{Mount, Mounted};
 pub use work::{Admitted, Answer, Context, Queue, Work, WorkHealth};

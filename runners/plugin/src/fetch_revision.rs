@@ -24,7 +24,9 @@ pub(crate) async fn fetch_revision(
     revision: &str,
     from: &str,
     mounted: &Mounted,
-    (plugin, volume, supervisor): (&Plugin, &Volume, &Supervisor),
+    plugin: &Plugin,
+    volume: &Volume,
+    supervisor: &Supervisor,
 ) -> Result<(), Failure> {
     let Wanted { uid, rendered, .. } = &mounted.wanted;
     let credentials =

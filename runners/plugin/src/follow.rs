@@ -46,7 +46,8 @@ pub struct Follower {
 impl Follower {
     pub fn new(
         plugin: Plugin,
-        (mount, cluster): (Mount, &Cluster),
+        mount: Mount,
+        cluster: &Cluster,
         supervisor: Supervisor,
         redactor: Redactor,
     ) -> Self {
@@ -172,14 +173,15 @@ impl Follower {
         }
         // Without a volume that stays, each revision comes with a Pod of its own.
         let (Some(from), None) = (&self.bundles, self.volume.active()) else { return Ok(false) };
-        fetch_revision(revision, from, mounted, (&self.plugin, &self.volume, &self.supervisor))
-            .await?;
+        let (plugin, supervisor) = (&self.plugin, &self.supervisor);
+        fetch_revision(revision, from, mounted, plugin, &self.volume, supervisor).await?;
         Ok(true)
     }
 
     async fn switch(&mut self, revision: &str, mounted: &Mounted) {
-        let wanted = (revision, mounted.config.clone());
-        let done = switch::switch(&self.plugin, &self.volume, &self.supervisor, wanted).await;
+        let given = mounted.config.clone();
+        let (volume, supervisor) = (&self.volume, &self.supervisor);
+        let done = switch::switch(&self.plugin, volume, supervisor, revision, given).await;
         match done {
             Ok(_config) => {
                 tracing::info!(revision, "the revision serves");

@@ -28,7 +28,7 @@ use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
 use famulus_runner::{Plugin, budget, lead};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
-use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, harden};
+use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, Parts, harden};
 use famulus_telemetry::{Config, Format, Redactor};
 use tokio::net::TcpListener;
 
@@ -121,17 +121,20 @@ async fn run() -> Result<(), Failed> {
     let tasks = Tasks::new();
     tasks.spawn("runner.budget", OnExit::ShutDown, budget::keep(plugin.clone(), tasks.token()));
     if let (Some(mount), Some(cluster)) = (mount, settings.cluster) {
-        follow((plugin.clone(), mount, cluster), supervisor.clone(), telemetry.redactor(), &tasks)?;
+        let redactor = telemetry.redactor();
+        follow(plugin.clone(), mount, cluster, supervisor.clone(), redactor, &tasks)?;
     }
     let watched = plugin.clone();
-    let harness = Harness::start(
-        Arc::new(plugin),
+    let parts = Parts {
+        work: Arc::new(plugin),
         listener,
-        (bearer, settings.kept),
+        bearer,
+        kept: settings.kept,
         supervisor,
-        (settings.limits, settings.retry),
-        &tasks,
-    )?;
+        limits: settings.limits,
+        retry: settings.retry,
+    };
+    let harness = Harness::start(parts, &tasks)?;
 
     let ended = tasks.token();
     tokio::select! {
@@ -153,7 +156,9 @@ async fn run() -> Result<(), Failed> {
 
 /// Keeps the runner with what the operator wants.
 fn follow(
-    (plugin, mount, cluster): (Plugin, Mount, Cluster),
+    plugin: Plugin,
+    mount: Mount,
+    cluster: Cluster,
     supervisor: Supervisor,
     redactor: Redactor,
     tasks: &Tasks,
@@ -162,7 +167,7 @@ fn follow(
     let led = lead(&link, &cluster.volume.join("active"));
     led.map_err(|source| Failed::Folder { path: link, source })?;
     let watch = watch_network(plugin.clone(), cluster.clone(), tasks.token());
-    let follower = Follower::new(plugin, (mount, &cluster), supervisor, redactor);
+    let follower = Follower::new(plugin, mount, &cluster, supervisor, redactor);
     tasks.spawn("runner.network", OnExit::ShutDown, watch);
     tasks.spawn("runner.follow", OnExit::ShutDown, follower.run(tasks.token()));
     Ok(())

@@ -126,7 +126,8 @@ impl Plugin {
     async fn run(
         self,
         prepared: Prepared,
-        (request, uploads): (RunCall, Vec<u64>),
+        request: RunCall,
+        uploads: Vec<u64>,
         context: Context,
     ) -> Vec<Run> {
         let _held = tokio::select! {
@@ -163,9 +164,9 @@ impl Work for Plugin {
         let queue = if tool.is_concurrent { Queue::Concurrent } else { Queue::Serial };
         let answer = if tool.is_async { Answer::Later } else { Answer::Stream };
         let each = prepared.each;
-        let (plugin, again) = (self.clone(), (request.clone(), uploads.to_vec()));
+        let (plugin, request, uploads) = (self.clone(), request.clone(), uploads.to_vec());
         let run = Box::new(move |context: Context| -> BoxFuture<'static, Vec<Run>> {
-            Box::pin(plugin.run(prepared, again, context))
+            Box::pin(plugin.run(prepared, request, uploads, context))
         });
         Ok(Admitted { queue, answer, each, run })
     }

@@ -58,7 +58,8 @@ pub(crate) async fn switch(
     plugin: &Plugin,
     volume: &Volume,
     supervisor: &Supervisor,
-    (revision, given): (&str, Option<String>),
+    revision: &str,
+    given: Option<String>,
 ) -> Result<Config, SwitchError> {
     let hex =
         digest(revision).map_err(|_problem| SwitchError::Name(revision.to_owned()))?.to_owned();

@@ -156,28 +156,37 @@ pub(crate) enum RouteMatch {
 }
 
 /// The table as the guard reads it.
-pub(crate) struct Routes(Vec<(Method, &'static str, Access, bool)>);
+pub(crate) struct Routes(Vec<Line>);
+
+struct Line {
+    method: Method,
+    path: &'static str,
+    access: Access,
+    internal: bool,
+}
 
 impl Routes {
     pub(crate) fn of(table: &[Route]) -> Self {
-        Self(
-            table
-                .iter()
-                .map(|route| (route.method.clone(), route.path, route.access, route.internal))
-                .collect(),
-        )
+        let line = |&Route { ref method, path, access, internal, .. }: &Route| Line {
+            method: method.clone(),
+            path,
+            access,
+            internal,
+        };
+        Self(table.iter().map(line).collect())
     }
 
     pub(crate) fn find(&self, listener: Listener, method: &Method, path: &str) -> RouteMatch {
         let mut allow: Vec<&str> = Vec::new();
-        for (has, pattern, access, internal) in &self.0 {
-            if (listener == Listener::Internal && !internal) || !path::matches(pattern, path) {
+        for line in &self.0 {
+            if (listener == Listener::Internal && !line.internal) || !path::matches(line.path, path)
+            {
                 continue;
             }
-            if has == method {
-                return RouteMatch::Route(*access);
+            if line.method == method {
+                return RouteMatch::Route(line.access);
             }
-            allow.push(has.as_str());
+            allow.push(line.method.as_str());
         }
         if allow.is_empty() {
             RouteMatch::Nothing

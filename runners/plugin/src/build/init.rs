@@ -28,24 +28,31 @@ pub(super) async fn run(
     let scratch = Scratch::make(sandbox.scratch.join(&plugin.name))
         .map_err(Failure::disk("the scratch folder"))?;
     let program = tree.root().join(&init.entrypoint);
-    let order = (program.as_path(), Vec::new());
-    let report = in_tree(tree, order, sandbox, &scratch, deadline, supervisor).await?;
+    let step = Step { program: &program, arguments: Vec::new(), scratch: scratch.path(), deadline };
+    let report = in_tree(tree, step, sandbox, supervisor).await?;
     if report.end == End::Exited(0) {
         return Ok(report.stdout.text);
     }
     Err(Failure::init(words(&format!("the init script {}", init.entrypoint), &report, deadline)))
 }
 
+/// A program of a build.
+pub(super) struct Step<'a> {
+    pub(super) program: &'a Path,
+    pub(super) arguments: Vec<String>,
+    pub(super) scratch: &'a Path,
+    pub(super) deadline: Duration,
+}
+
 /// Runs a program in the plugin's folder.
 pub(super) async fn in_tree(
     tree: &Tree,
-    (program, arguments): (&Path, Vec<String>),
+    step: Step<'_>,
     sandbox: &Sandbox,
-    scratch: &Scratch,
-    deadline: Duration,
     supervisor: &Supervisor,
 ) -> Result<Report, Failure> {
-    let folder = scratch.path().to_owned();
+    let Step { program, arguments, scratch, deadline } = step;
+    let folder = scratch.to_owned();
     let mut write = sandbox.write_to();
     write.push(folder.clone());
     let job = Job {

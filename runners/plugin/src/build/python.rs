@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use famulus_runner_harness::supervisor::{End, Supervisor};
 
-use super::init::{in_tree, words};
+use super::init::{Step, in_tree, words};
 use crate::bundle::Failure;
 use crate::manifest::{self, PluginManifest};
 use crate::scratch::Scratch;
@@ -45,8 +45,8 @@ pub(super) async fn resolve(
         let path = tree.root().join(&script).to_string_lossy().into_owned();
         let arguments = ["sync", "--quiet", "--no-progress", "--no-config", "--script", &path];
         let arguments = arguments.map(str::to_owned).into();
-        let order = (uv.as_path(), arguments);
-        let report = in_tree(tree, order, sandbox, &scratch, DEADLINE, supervisor).await?;
+        let step = Step { program: &uv, arguments, scratch: scratch.path(), deadline: DEADLINE };
+        let report = in_tree(tree, step, sandbox, supervisor).await?;
         if report.end != End::Exited(0) {
             let what = format!("fetching the packages of {script}");
             return Err(Failure::build(words(&what, &report, DEADLINE)));
