@@ -21,7 +21,7 @@
 //! # Adding a tool
 //!
 //! 1. One new file, `builtin/<name>.rs`, with a type that implements [`Tool`].
-//! 2. One line in the list of `builtin.rs`.
+//! 2. One line in the list of `builtin/mod.rs`.
 //!
 //! The tests over the whole catalogue (policy, schema, size) cover it from then on.
 

@@ -48,12 +48,14 @@ impl Record {
     }
 
     /// What lies there in the last run.
-    pub(super) fn last(&self, (name, pointer): Source) -> Option<&Value> {
+    pub(super) fn last(&self, source: Source) -> Option<&Value> {
+        let (name, pointer) = source;
         self.results.get(name)?.last()?.pointer(pointer)
     }
 
     /// The figure over all runs; `None` when it was not measured.
-    pub(super) fn figure(&self, (name, pointer): Source, over: Over) -> Option<f64> {
+    pub(super) fn figure(&self, source: Source, over: Over) -> Option<f64> {
+        let (name, pointer) = source;
         let results = self.results.get(name)?;
         let mut values: Vec<f64> =
             results.iter().filter_map(|result| result.pointer(pointer)?.as_f64()).collect();

@@ -4,6 +4,7 @@
 //! gathers the facts and prints. The same runs as a test, so that a plain test run finds it too.
 
 mod code;
+mod dialect;
 mod documents;
 mod edges;
 mod fences;
@@ -43,6 +44,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(fences::check_tools(sources));
     complaints.extend(manifests::check(&members, root())?);
     complaints.extend(files::check(sources));
+    complaints.extend(dialect::check(sources));
     complaints.extend(unsafe_code::check(sources));
     complaints.extend(documents::check(root())?);
     complaints.extend(metrics::check(sources, root())?);

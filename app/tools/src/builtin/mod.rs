@@ -45,11 +45,11 @@ mod count_days;
 mod tests {
     #[test]
     fn the_tool_of_the_document_is_one() {
-        let file = include_str!("builtin/count_days.rs");
+        let file = include_str!("count_days.rs");
         let given = "Bench::with(vec![std::sync::Arc::new(super::CountDays)])";
         let shown = file.replace(given, "Bench::new()");
         assert_ne!(shown, file);
-        let document = include_str!("../../../docs/ARCHITECTURE.md");
+        let document = include_str!("../../../../docs/ARCHITECTURE.md");
         assert!(document.contains(&format!("```rust\n{shown}```\n")), "show this:\n{shown}");
     }
 }

@@ -6,13 +6,9 @@
 //! ports of the system's choice, a short lease. Everything between is the product's own. Prints one
 //! line of JSON when it serves.
 
-#[path = "harness/model.rs"]
 mod model;
-#[path = "harness/sandboxes.rs"]
 mod sandboxes;
-#[path = "harness/script.rs"]
 mod script;
-#[path = "harness/tools.rs"]
 mod tools;
 
 use anyhow::Context;
