@@ -19,6 +19,7 @@
 
 mod ask;
 mod calls;
+mod drive;
 pub mod driver;
 mod finish;
 pub mod live;

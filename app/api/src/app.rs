@@ -2,7 +2,7 @@
 
 use crate::{
     auth::CallerCache, body_memory::BodyMemory, config::Config, limits::Limiter,
-    readiness::Readiness, routes::Routes, viewers::Hub,
+    readiness::Readiness, routes::lookup::Routes, viewers::Hub,
 };
 use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
 use famulus_store::Store;

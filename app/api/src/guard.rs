@@ -5,7 +5,7 @@ use crate::{
     app::App,
     auth, path,
     problem::{Kind, Problem},
-    routes::{Access, RouteMatch},
+    routes::lookup::{Access, Listener, RouteMatch},
 };
 use axum::{
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
@@ -13,15 +13,6 @@ use axum::{
 };
 use std::{net::IpAddr, sync::Arc};
 use tokio::time::Instant;
-
-/// The listener that a request came in by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listener {
-    Public,
-    Internal,
-    /// For sandboxes; no token of a person counts there.
-    Callback,
-}
 
 /// Lets a request through, with its caller in the extensions.
 pub(crate) async fn admit(

@@ -3,7 +3,7 @@
 use crate::{
     path,
     problem::Document,
-    routes::{Access, Payload, Route, table},
+    routes::{Payload, Route, lookup::Access, table},
 };
 use axum::http::Method;
 use famulus_core::event::Envelope;

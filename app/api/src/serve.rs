@@ -6,11 +6,10 @@
 
 use crate::{
     app::{Api, App},
-    body, callback,
-    guard::{self, Listener},
+    body, callback, guard,
     min_rate::MinRate,
     problem::Problem,
-    routes,
+    routes::{self, lookup::Listener},
     viewers::sse::{self, Source},
 };
 use axum::{
@@ -66,7 +65,7 @@ impl Api {
         tracing::info!(%address, "the API listens");
         let places = self.config.connection_limit.max(1);
         let table = routes::table();
-        let app = Arc::new(App::new(self, routes::Routes::of(&table), shutdown.clone()));
+        let app = Arc::new(App::new(self, routes::lookup(&table), shutdown.clone()));
         let server = Arc::new(Server {
             router: routes::router(table, Arc::clone(&app)),
             callback: callback::router(Arc::clone(&app)),

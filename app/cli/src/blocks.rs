@@ -11,7 +11,20 @@ use famulus_core::replay::End;
 use jiff::Timestamp;
 
 use crate::clean::{clean, one_line};
-use crate::transcript::{Line, View};
+
+/// What of a turn is shown besides the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) notes: bool,
+    pub(crate) reasoning: bool,
+}
+
+/// One line of the screen, safe to print.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) dim: bool,
+    pub(crate) text: String,
+}
 
 /// Events that stand together.
 #[derive(Debug)]

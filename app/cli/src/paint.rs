@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::transcript::Line;
+use crate::blocks::Line;
 
 /// Stands between text that can no longer be erased and what replaces it.
 const CUT: &str = "· the lines above were cut short and go on here:";

@@ -7,8 +7,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 use crate::schedules::{moment, zone};
-use crate::status::plain;
-use crate::table::{duration, pairs, shorten, table};
+use crate::table::{duration, pairs, plain, shorten, table};
 use crate::wire::{DeadJob, DeadJobs, Me, Queue};
 
 /// Columns that a reason takes in the list.

@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 use crate::queue;
-use crate::table::{bytes, duration, pairs};
+use crate::table::{bytes, duration, pairs, plain};
 use crate::wire::Status;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -66,11 +66,6 @@ fn render(status: &Status, address: &str) -> String {
         },
     ));
     pairs(&rows)
-}
-
-/// A value without the quotes of JSON.
-pub(crate) fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Columns of text for people.
 
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::clean::one_line;
@@ -28,6 +29,11 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A value without the quotes of JSON.
+pub(crate) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// `name  value` lines.

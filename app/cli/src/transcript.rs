@@ -14,7 +14,7 @@ use famulus_core::model::Usage;
 use famulus_core::replay::{End, Replay};
 use jiff::Timestamp;
 
-use crate::blocks::{self, Block, asked_line, tool_line, trouble_line};
+use crate::blocks::{self, Block, Line, View, asked_line, tool_line, trouble_line};
 use crate::clean::one_line;
 
 /// One turn, seen from outside.
@@ -40,20 +40,6 @@ pub(crate) struct Question {
     pub(crate) approval: ApprovalId,
     pub(crate) code: String,
     pub(crate) summary: String,
-}
-
-/// What of a turn is shown besides the reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) notes: bool,
-    pub(crate) reasoning: bool,
-}
-
-/// One line of the screen, safe to print.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) dim: bool,
-    pub(crate) text: String,
 }
 
 impl Transcript {

@@ -2,9 +2,8 @@
 
 use crate::{
     db::{Scope, Store},
-    ending,
     error::Error,
-    history, schedules,
+    history, outbox, schedules,
 };
 use famulus_core::{
     ids::{MessageId, TurnId},
@@ -52,7 +51,7 @@ impl Store {
             .map_err(Error::unreadable("an address"))?;
         if let Some(to) = origin.filter(|to| to.channel != "none") {
             let text = format!("Something went wrong: {reason}.");
-            ending::send(&mut tx, fence.person, place.conversation, turn, &to, &text).await?;
+            outbox::send(&mut tx, fence.person, place.conversation, turn, &to, &text).await?;
         }
         if let Some(schedule) = row.schedule_id {
             schedules::outcome(&mut tx, schedule, Some(reason)).await?;

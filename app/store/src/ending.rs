@@ -2,22 +2,20 @@
 //! transaction.
 
 use crate::{
-    codec::encode,
     db::{Scope, Store},
     error::Error,
-    events, history, schedules,
+    events, history, outbox, schedules,
 };
 use famulus_core::{
     crash,
     event::EventId,
-    ids::{OutboundId, PersonId, TurnId},
+    ids::{PersonId, TurnId},
     inbound::Address,
     message::MessageRole,
     turn::{Ended, Ending, Fence, TurnState},
 };
-use famulus_queue::{Class, Job, hint::Topic, lane, lane::Progress};
+use famulus_queue::{Class, hint::Topic, lane, lane::Progress};
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Result<Ended, Error> {
     let turn = ending.turn;
@@ -99,7 +97,7 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
         && to.channel != "none"
         && !reached(&mut tx, turn, to).await?
     {
-        send(&mut tx, host, place.conversation, turn, to, reply).await?;
+        outbox::send(&mut tx, host, place.conversation, turn, to, reply).await?;
         delivery = true;
     }
     if let Some(schedule) = row.schedule_id {
@@ -137,38 +135,6 @@ async fn reached(conn: &mut PgConnection, turn: TurnId, to: &Address) -> Result<
     .fetch_one(conn)
     .await
     .map_err(Error::on("see whom tools reached"))
-}
-
-/// Puts a message on its way, in the transaction that produced it.
-pub(crate) async fn send(
-    conn: &mut PgConnection,
-    host: PersonId,
-    conversation: Uuid,
-    turn: TurnId,
-    to: &Address,
-    markdown: &str,
-) -> Result<OutboundId, Error> {
-    let id = OutboundId::new();
-    let body = encode(
-        "an outbound message",
-        &serde_json::json!({ "markdown": markdown, "attachments": [] }),
-    )?;
-    sqlx::query!(
-        "insert into outbox (id, person_id, conversation_id, turn_id, address, body, state)
-         values ($1, $2, $3, $4, $5, $6, 'pending')",
-        id.0,
-        host.0,
-        conversation,
-        turn.0,
-        serde_json::to_value(to).map_err(Error::unreadable("an address"))?,
-        body,
-    )
-    .execute(&mut *conn)
-    .await
-    .map_err(Error::on("put the reply on its way"))?;
-    let job = Job { id: id.0, class: Class::Delivery, lane: conversation, person: host };
-    lane::enqueue(conn, Class::Delivery, &[job]).await?;
-    Ok(id)
 }
 
 pub(crate) async fn set_shown(

@@ -12,7 +12,7 @@
 //! outcome is unknown.
 
 use crate::{
-    codec::{decode, read_enum, without_nul},
+    codec::{decode, encode, read_enum, without_nul},
     db::{Scope, Store, Tx},
     error::Error,
 };
@@ -29,6 +29,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use std::time::Duration;
+use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,6 +96,38 @@ pub struct OutboxItem {
 struct Body {
     markdown: String,
     attachments: Vec<BlobRef>,
+}
+
+/// Puts a message on its way, in the transaction that produced it.
+pub(crate) async fn send(
+    conn: &mut PgConnection,
+    host: PersonId,
+    conversation: Uuid,
+    turn: TurnId,
+    to: &Address,
+    markdown: &str,
+) -> Result<OutboundId, Error> {
+    let id = OutboundId::new();
+    let body = encode(
+        "an outbound message",
+        &serde_json::json!({ "markdown": markdown, "attachments": [] }),
+    )?;
+    sqlx::query!(
+        "insert into outbox (id, person_id, conversation_id, turn_id, address, body, state)
+         values ($1, $2, $3, $4, $5, $6, 'pending')",
+        id.0,
+        host.0,
+        conversation,
+        turn.0,
+        serde_json::to_value(to).map_err(Error::unreadable("an address"))?,
+        body,
+    )
+    .execute(&mut *conn)
+    .await
+    .map_err(Error::on("put the reply on its way"))?;
+    let job = Job { id: id.0, class: Class::Delivery, lane: conversation, person: host };
+    lane::enqueue(conn, Class::Delivery, &[job]).await?;
+    Ok(id)
 }
 
 /// For the delivery worker: every write proves its lease.

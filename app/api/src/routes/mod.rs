@@ -1,30 +1,21 @@
 //! The one table of routes. The router, the OpenAPI document and the test of authentication are
 //! made from it: a new route is a handler and one line here.
 
+pub(crate) mod lookup;
 mod table;
 
 pub(crate) use table::table;
 
-use crate::{app::App, guard::Listener, path};
+use crate::app::App;
 use axum::{
     Router,
     handler::Handler,
     http::Method,
     routing::{self, MethodRouter},
 };
+use lookup::{Access, Line, Routes};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::sync::Arc;
-
-/// Who may call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Everybody, without a token.
-    Public,
-    /// Every valid token.
-    Chat,
-    /// The owner, with a token of the scope `owner`.
-    Owner,
-}
 
 /// What a body holds.
 #[derive(Clone, Copy)]
@@ -147,53 +138,15 @@ impl Route {
     }
 }
 
-/// What is known of a request's route before its handler runs.
-pub(crate) enum RouteMatch {
-    Route(Access),
-    /// The methods that the path has.
-    WrongMethod(String),
-    Nothing,
-}
-
 /// The table as the guard reads it.
-pub(crate) struct Routes(Vec<Line>);
-
-struct Line {
-    method: Method,
-    path: &'static str,
-    access: Access,
-    internal: bool,
-}
-
-impl Routes {
-    pub(crate) fn of(table: &[Route]) -> Self {
-        let line = |&Route { ref method, path, access, internal, .. }: &Route| Line {
-            method: method.clone(),
-            path,
-            access,
-            internal,
-        };
-        Self(table.iter().map(line).collect())
-    }
-
-    pub(crate) fn find(&self, listener: Listener, method: &Method, path: &str) -> RouteMatch {
-        let mut allow: Vec<&str> = Vec::new();
-        for line in &self.0 {
-            if (listener == Listener::Internal && !line.internal) || !path::matches(line.path, path)
-            {
-                continue;
-            }
-            if line.method == method {
-                return RouteMatch::Route(line.access);
-            }
-            allow.push(line.method.as_str());
-        }
-        if allow.is_empty() {
-            RouteMatch::Nothing
-        } else {
-            RouteMatch::WrongMethod(allow.join(", "))
-        }
-    }
+pub(crate) fn lookup(table: &[Route]) -> Routes {
+    let line = |&Route { ref method, path, access, internal, .. }: &Route| Line {
+        method: method.clone(),
+        path,
+        access,
+        internal,
+    };
+    Routes(table.iter().map(line).collect())
 }
 
 /// The router of the whole table. What the guard turns away never gets here.
@@ -206,7 +159,9 @@ pub(crate) fn router(table: Vec<Route>, app: Arc<App>) -> Router {
 
 #[cfg(test)]
 mod tests {
+    use super::lookup::{Listener, RouteMatch};
     use super::*;
+    use crate::path;
     use std::collections::BTreeSet;
 
     #[test]
@@ -244,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_path_is_found_with_its_methods() {
-        let routes = Routes::of(&table());
+        let routes = lookup(&table());
         let find = |listener, method: Method, path| routes.find(listener, &method, path);
         assert!(matches!(
             find(Listener::Public, Method::GET, "/v1/turns/x"),

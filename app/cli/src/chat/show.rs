@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::blocks::View;
 use crate::error::Error;
 use crate::output::Output;
 use crate::paint::Painter;
-use crate::transcript::{Transcript, View};
+use crate::transcript::Transcript;
 
 /// Deltas that arrive within this time are painted together: faster than eyes, slower than models.
 const FRAME: Duration = Duration::from_millis(25);

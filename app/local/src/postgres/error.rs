@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::binaries::OLDEST_MAJOR;
+use super::version::OLDEST_MAJOR;
 
 /// Why the private Postgres could not be started or used.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,7 @@ mod error;
 mod leftovers;
 mod server;
 mod socket;
+mod version;
 mod wire;
 
 use std::fs::{self, File, TryLockError};

@@ -126,6 +126,11 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
+/// The path of a key within a section.
+pub(super) fn join(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
 impl Key {
     /// Whether this key stands for the path.
     pub fn covers(&self, path: &str) -> bool {

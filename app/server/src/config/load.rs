@@ -2,6 +2,7 @@
 
 use super::{
     Config, Database, KEYS, SecretError, Turns,
+    keys::join,
     secret::{self, Read, SecretRef},
 };
 use famulus_telemetry::Redactor;
@@ -143,11 +144,6 @@ fn wrong(error: &figment::Error) -> ConfigError {
         key: (!key.is_empty()).then_some(key),
         reason: error.kind.to_string().replace('\n', " "),
     }
-}
-
-/// The path of a key within a section.
-pub(super) fn join(section: &str, name: &str) -> String {
-    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
 }
 
 fn leaves(prefix: &str, values: &Dict, paths: &mut Vec<String>) {

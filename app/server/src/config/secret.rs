@@ -1,7 +1,7 @@
 //! A secret in the configuration is a reference: to an environment variable or to a file. What it
 //! refers to takes its place in the tree before a component sees the tree.
 
-use super::{KEYS, load::join};
+use super::{KEYS, keys::join};
 use famulus_telemetry::Redactor;
 use figment::value::{Dict, Value};
 use std::{fs, io, path::PathBuf};

@@ -4,9 +4,8 @@ use super::read_address;
 use crate::{
     codec::without_nul,
     db::{Scope, persons},
-    ending,
     error::Error,
-    history,
+    history, outbox,
     sweep::NOWHERE,
 };
 use famulus_core::{
@@ -49,7 +48,7 @@ pub(crate) async fn outcome(
         history::append(conn, place, seq, MessageRole::Assistant, notice, None).await?;
     }
     if let (Some(to), Some(turn)) = (origin, off.turn) {
-        ending::send(conn, off.host, off.conversation, turn, &to, &off.notice).await?;
+        outbox::send(conn, off.host, off.conversation, turn, &to, &off.notice).await?;
     }
     Ok(true)
 }
