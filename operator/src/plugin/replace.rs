@@ -6,7 +6,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 
-use crate::context::Stores;
+use crate::cache::Cache;
 
 /// Plugins whose runners are replaced at the same time.
 pub const AT_A_TIME: usize = 3;
@@ -32,9 +32,9 @@ pub fn decide(live: Option<&Deployment>, shape: &str, others_replaced: usize) ->
 }
 
 /// How many runners of other Plugins are being replaced. It is only asked for a runner that is up.
-pub(super) fn others(live: Option<&Deployment>, stores: &Stores) -> usize {
+pub(super) fn others(live: Option<&Deployment>, runners: &Cache<Deployment>) -> usize {
     let Some(live) = live.filter(|live| !is_down(live)) else { return 0 };
-    let mut replaced = stores.runners.names(REPLACED);
+    let mut replaced = runners.names(REPLACED);
     replaced.remove(&live.name_any());
     replaced.len()
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::call_store::{CallStore, RecoveredCall, StoredCall};
 use crate::callback::CallbackSender;
-use crate::harness::Limits;
+use crate::limits::Limits;
 use crate::live::{Live, Phase, ProgressSender};
 use crate::supervisor::Supervisor;
 use crate::wait_queue::{Ticket, WaitQueue};

@@ -14,6 +14,7 @@ use crate::call_store::CallStore;
 use crate::callback::{CallbackSender, RetryPolicy};
 use crate::calls::{Calls, Counts};
 use crate::handlers;
+use crate::limits::Limits;
 use crate::serve::serve;
 use crate::supervisor::Supervisor;
 use crate::work::Work;
@@ -25,25 +26,6 @@ const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// How long results are kept for an app that is away while the runner ends: another worker takes over
 /// after 20 s, and delivery is tried anew after 32 s at the latest by then.
 const FETCHED: Duration = Duration::from_mins(1);
-
-/// Bounds of a runner.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Calls of concurrent tools at once.
-    pub concurrent: usize,
-    /// Calls that may wait, in each of the two queues.
-    pub waiting: usize,
-    /// Results that may wait to be acknowledged.
-    pub kept: usize,
-    /// How long uploads wait for their call.
-    pub upload_age: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { concurrent: 16, waiting: 64, kept: 256, upload_age: Duration::from_mins(30) }
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::plugin::Plugin;
+use crate::readiness::Readiness;
 use crate::settings::{Budget, Sandbox};
 
 /// Between two looks while a call runs.
@@ -112,26 +112,30 @@ impl Drop for MeteredCall {
 }
 
 /// Measures for as long as the runner serves.
-pub async fn keep(plugin: Plugin, shutdown: CancellationToken) {
-    if !plugin.meter().is_limited() {
+pub(crate) async fn keep(
+    meter: &Arc<BudgetMeter>,
+    readiness: &Readiness,
+    shutdown: CancellationToken,
+) {
+    if !meter.is_limited() {
         shutdown.cancelled().await;
         return;
     }
     loop {
-        let measured = plugin.clone();
+        let measured = Arc::clone(meter);
         // A panic in it leaves what was known.
-        if let Ok(over) = spawn_blocking(move || measured.meter().over()).await {
+        if let Ok(over) = spawn_blocking(move || measured.over()).await {
             if over.is_some() {
-                plugin.meter().end_calls();
+                meter.end_calls();
             }
-            plugin.readiness().change(|state| state.over = over);
+            readiness.change(|state| state.over = over);
         }
         let pause = async {
-            if plugin.meter().running.load(Ordering::Relaxed) == 0 {
-                plugin.meter().changed.notified().await;
+            if meter.running.load(Ordering::Relaxed) == 0 {
+                meter.changed.notified().await;
             } else {
                 // Its end is looked at at once.
-                let _ended = tokio::time::timeout(LOOK, plugin.meter().changed.notified()).await;
+                let _ended = tokio::time::timeout(LOOK, meter.changed.notified()).await;
             }
         };
         tokio::select! {

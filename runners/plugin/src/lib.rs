@@ -18,7 +18,7 @@
 
 mod archive;
 mod beneath;
-pub mod budget;
+mod budget;
 pub mod build;
 pub mod bundle;
 mod carry;

@@ -26,7 +26,7 @@ use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
-use famulus_runner::{Plugin, budget, lead};
+use famulus_runner::{Plugin, lead};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
 use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, Parts, harden};
 use famulus_telemetry::{Config, Format, Redactor};
@@ -119,7 +119,7 @@ async fn run() -> Result<(), Failed> {
     }
     let plugin = Plugin::new(settings.sandbox, vec![settings.bearer]);
     let tasks = Tasks::new();
-    tasks.spawn("runner.budget", OnExit::ShutDown, budget::keep(plugin.clone(), tasks.token()));
+    tasks.spawn("runner.budget", OnExit::ShutDown, plugin.clone().keep_budget(tasks.token()));
     if let (Some(mount), Some(cluster)) = (mount, settings.cluster) {
         let redactor = telemetry.redactor();
         follow(plugin.clone(), mount, cluster, supervisor.clone(), redactor, &tasks)?;

@@ -10,8 +10,9 @@ use famulus_runner_harness::{Admitted, Answer, Context, Queue, Work, WorkHealth}
 use futures::future::BoxFuture;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
-use crate::budget::BudgetMeter;
+use crate::budget::{self, BudgetMeter};
 use crate::manifest::{self, ManifestError, ToolManifest};
 use crate::parameters::{self, Input};
 use crate::readiness::Readiness;
@@ -53,6 +54,11 @@ impl Plugin {
         Self { shared: Arc::new(Shared { sandbox, memory, hidden, readiness, meter, gate }) }
     }
 
+    /// Measures what it keeps, for as long as the runner serves.
+    pub async fn keep_budget(self, shutdown: CancellationToken) {
+        budget::keep(&self.shared.meter, &self.shared.readiness, shutdown).await;
+    }
+
     /// Whether its code may run at all.
     pub fn is_isolated(&self) -> bool {
         self.shared.readiness.now().is_isolated()
@@ -69,10 +75,6 @@ impl Plugin {
 
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.shared.readiness
-    }
-
-    pub(crate) fn meter(&self) -> &BudgetMeter {
-        &self.shared.meter
     }
 
     pub(crate) fn gate(&self) -> &Arc<RwLock<()>> {
