@@ -1,9 +1,8 @@
 //! What is published of the measurements, and what it is held against. A new figure is a line here.
 
-use super::judge::{BARE, Figure, Mark, Unit};
+use super::judge::{BARE, FLUSH, Figure, Mark, Unit};
 use super::record::{Over, Source};
 
-pub(super) const FLUSH: Source = ("floor", "/fdatasync/p50_ms");
 const HEARD: Source = ("floor", "/insert_to_listener/p50_ms");
 const HEARD_P99: Source = ("floor", "/insert_to_listener/p99_ms");
 const INSERTS: Source = ("floor", "/inserts_per_second/64");

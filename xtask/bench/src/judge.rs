@@ -1,6 +1,5 @@
 //! A figure: its unit, what it is held against, and the line of the table that comes of both.
 
-use super::figures;
 use super::plan::Measurement;
 use super::record::{Over, Record, Source};
 
@@ -47,6 +46,9 @@ pub(super) struct Figure {
     pub(super) goal: Option<Mark>,
 }
 
+/// What a mark of flushes is counted in.
+pub(super) const FLUSH: Source = ("floor", "/fdatasync/p50_ms");
+
 /// A figure that nothing is said of.
 pub(super) const BARE: Figure = Figure {
     id: "",
@@ -72,6 +74,7 @@ pub(super) struct Row {
 
 /// All figures, those that were measured now with their values.
 pub(super) fn table(
+    figures: &[Figure],
     record: &Record,
     measurements: &[&Measurement],
     today: String,
@@ -92,7 +95,7 @@ pub(super) fn table(
         };
         figure.row(&Values::of(figure, value, record), when)
     };
-    figures::ALL.iter().map(row).collect()
+    figures.iter().map(row).collect()
 }
 
 struct Values {
@@ -109,7 +112,7 @@ impl Values {
             value,
             floor: beside(figure.floor),
             peer: beside(figure.peer),
-            flush: record.figure(figures::FLUSH, Over::Median),
+            flush: record.figure(FLUSH, Over::Median),
         }
     }
 }
@@ -253,13 +256,14 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures;
     use super::super::plan::MEASUREMENTS;
     use super::*;
     use serde_json::{Value, json};
 
     fn rows(results: &[(&'static str, Value)]) -> Vec<Row> {
         let measured: Vec<&Measurement> = MEASUREMENTS.iter().collect();
-        table(&Record::of(results), &measured, "2026-11-21".to_owned(), false)
+        table(figures::ALL, &Record::of(results), &measured, "2026-11-21".to_owned(), false)
     }
 
     fn floor() -> (&'static str, Value) {
