@@ -356,3 +356,12 @@ fn target_of(options: &PgConnectOptions) -> String {
 fn without_password(url: &str) -> String {
     url.rsplit_once('@').map_or_else(|| "(no host)".to_owned(), |(_, host)| format!("…@{host}"))
 }
+
+#[cfg(test)]
+mod tests {
+    /// Else a URL that leaves it open would be followed in the clear.
+    #[test]
+    fn a_session_can_be_encrypted() {
+        assert!(sqlx_core::net::tls::available());
+    }
+}

@@ -15,9 +15,14 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 12] = [
+const FENCES: [Fence; 13] = [
     Fence {
         foreign: "sqlx",
+        means: "queries live in the queue and the store",
+        allowed: &["famulus-queue", "famulus-store"],
+    },
+    Fence {
+        foreign: "sqlx-core",
         means: "queries live in the queue and the store",
         allowed: &["famulus-queue", "famulus-store"],
     },
