@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::FutureExt;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -246,11 +248,16 @@ enum End {
 
 impl End {
     async fn of(future: impl Future<Output = ()>) -> Self {
-        // Unwind safe: the future is dropped whole and nothing of it is looked at again.
-        match AssertUnwindSafe(future).catch_unwind().await {
-            Ok(()) => Self::Returned,
-            Err(payload) => Self::Panicked(panic_text(&*payload)),
-        }
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            // Unwind safe: after a panic the future is dropped whole and nothing of it is looked at again.
+            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+            match polled {
+                Ok(polled) => polled.map(|()| Self::Returned),
+                Err(payload) => Poll::Ready(Self::Panicked(panic_text(&*payload))),
+            }
+        })
+        .await
     }
 
     fn log_panic(&self, name: &str) {
