@@ -8,11 +8,12 @@ use famulus_core::{
     crash,
     event::{Event, Status},
     message::ToolResult,
-    tool::{AskedAfter, CallContext, CallKey, Repeat, ToolOutput, Tools},
+    tool::{AskedAfter, CallContext, CallKey, CheckedCall, Repeat, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use jiff::Timestamp;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
 /// What came of running a step's calls.
@@ -95,10 +96,17 @@ pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
     }
 }
 
+/// A call that was checked, or why it cannot run.
+type Check<'a> = Result<Arc<dyn CheckedCall + 'a>, ToolOutput>;
+
+/// Calls that this process has checked.
+pub(crate) type Checked<'a> = BTreeMap<CallKey, Arc<dyn CheckedCall + 'a>>;
+
 /// What a step's calls are run with.
 pub(crate) struct Executor<'a> {
     pub(crate) log: &'a dyn TurnLog,
     pub(crate) tools: &'a dyn Tools,
+    pub(crate) checked: &'a Checked<'a>,
     pub(crate) fence: &'a Fence,
     pub(crate) turn: &'a LoadedTurn,
     pub(crate) stop: &'a CancellationToken,
@@ -127,11 +135,11 @@ impl Executor<'_> {
                 }
                 Next::Run { mark } => {
                     self.show(call, stream);
-                    running.push(self.one(place, call.clone(), mark).boxed());
+                    running.push(self.one(place, call.clone(), self.check(call), mark).boxed());
                 }
                 Next::AskAfter => {
                     self.show(call, stream);
-                    running.push(self.ask_after(place, call.clone()).boxed());
+                    running.push(self.ask_after(place, call.clone(), self.check(call)).boxed());
                 }
             }
         }
@@ -179,30 +187,52 @@ impl Executor<'_> {
         stream.emit(Event::Status { turn: self.turn.id, status });
     }
 
+    /// The call as it was checked. After a crash or a wait for the owner only the record is left:
+    /// then it is checked anew.
+    fn check(&self, call: &RecordedCall) -> Check<'_> {
+        match self.checked.get(&call.key) {
+            Some(checked) => Ok(Arc::clone(checked)),
+            None => self.tools.checked(&call.call, &self.turn.agent.tools),
+        }
+    }
+
     /// Takes in what came of a call that a worker sent which is gone, or runs it when it did not
     /// happen.
     async fn ask_after(
         &self,
         place: usize,
         call: RecordedCall,
+        checked: Check<'_>,
     ) -> Result<(usize, ToolOutput), StoreError> {
         let context = context(self.turn, call.key, self.stop);
         let sent = call.sent_at.unwrap_or(Timestamp::MIN);
-        match self.tools.ask_after(&call.call, context, sent).await {
+        let known = match &checked {
+            Ok(checked) => checked.ask_after(&context, sent).await,
+            // A tool that was taken away meanwhile was there when the call was sent.
+            Err(_) => AskedAfter::Unknown,
+        };
+        match known {
             AskedAfter::Ended(output) => {
-                self.settle(&call, &output).await?;
+                self.settle(&call, &checked, &output).await?;
                 Ok((place, output))
             }
-            AskedAfter::NotSent => self.one(place, call, true).await,
+            AskedAfter::NotSent => self.one(place, call, checked, true).await,
             AskedAfter::Unknown => Ok((place, ToolOutput::Unknown(NOBODY_KNOWS.into()))),
         }
     }
 
     /// Records what came of a call that may happen only once, and lets its keeper know.
-    async fn settle(&self, call: &RecordedCall, output: &ToolOutput) -> Result<(), StoreError> {
+    async fn settle(
+        &self,
+        call: &RecordedCall,
+        checked: &Check<'_>,
+        output: &ToolOutput,
+    ) -> Result<(), StoreError> {
         self.log.record_output(self.fence, call.key, output).await?;
-        let context = context(self.turn, call.key, self.stop);
-        self.tools.recorded(&call.call, context, output).await;
+        if let Ok(checked) = checked {
+            let context = context(self.turn, call.key, self.stop);
+            checked.recorded(&context, output).await;
+        }
         Ok(())
     }
 
@@ -210,6 +240,7 @@ impl Executor<'_> {
         &self,
         place: usize,
         call: RecordedCall,
+        checked: Check<'_>,
         mark: bool,
     ) -> Result<(usize, ToolOutput), StoreError> {
         if mark && !self.log.mark_sent(self.fence, &call).await? {
@@ -218,14 +249,17 @@ impl Executor<'_> {
         }
         let context = context(self.turn, call.key, self.stop);
         crash::before("tool.call");
-        let output = self.tools.call(&call.call, context).await;
+        let output = match &checked {
+            Ok(checked) => checked.run(&context).await,
+            Err(refusal) => refusal.clone(),
+        };
         crash::after("tool.call");
         // Without the name, which a model may make up: dispatch measures the tools that there are.
         metrics::counter!("famulus_tool_calls_total",
             "outcome" => if output.is_error() { "error" } else { "ok" })
         .increment(1);
         if call.repeat == Repeat::Never {
-            self.settle(&call, &output).await?;
+            self.settle(&call, &checked, &output).await?;
         }
         Ok((place, output))
     }
@@ -251,7 +285,7 @@ mod tests {
     use famulus_core::{
         ids::{ApprovalId, TurnId},
         message::ToolCall,
-        tool::{CallKey, Effect},
+        tool::Effect,
         turn::RecordedApproval,
     };
 

@@ -2,6 +2,7 @@
 
 use crate::{
     ask::Shown,
+    calls::Checked,
     driver::{DriveError, Driven, Driver},
     run::Run,
     step::{Input, State},
@@ -83,6 +84,7 @@ impl Driver {
             tools,
             open,
             reply: None,
+            checked: Checked::new(),
             cut: Shown::default(),
         };
         run.resume().await?;

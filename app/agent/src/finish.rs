@@ -2,7 +2,7 @@
 
 use crate::{
     driver::Driven,
-    run::{Run, StepResult, calls_of},
+    run::{Replied, Run, StepResult, calls_of},
     step::{Finish, Input},
 };
 use famulus_core::{
@@ -20,7 +20,7 @@ impl Run<'_> {
         let reply = self.reply.take();
         let mut steps = self.steps;
         let (mut parts, blocks, model) = match reply {
-            Some(reply) => {
+            Some(Replied { reply, .. }) => {
                 steps += 1;
                 // Calls of a reply that ends the turn are not run, and so not kept: neither as parts
                 // nor in the provider's own blocks, which would replay them.

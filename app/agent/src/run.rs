@@ -2,7 +2,7 @@
 
 use crate::{
     ask::{self, AskOutcome, Shown},
-    calls::{self, CallsOutcome, Executor},
+    calls::{self, CallsOutcome, Checked, Executor},
     driver::{Driven, Driver},
     prompt,
     step::{Action, Decision, Input, Mode, State, step},
@@ -16,7 +16,7 @@ use famulus_core::{
     ids::{ApprovalId, MessageId},
     message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
     model::{ModelReply, ModelRequest, Usage},
-    tool::{CallKey, Plan, ToolSpec},
+    tool::{CallKey, CheckedCall, Plan, ToolSpec, Tools},
     turn::{
         CallState, Fence, LoadedTurn, NewMessage, PlannedCall, RecordedApproval, RecordedCall,
         ReplyRecord,
@@ -42,12 +42,20 @@ pub(crate) struct Run<'a> {
     /// Calls of the latest recorded step.
     pub(crate) open: Vec<RecordedCall>,
     /// The reply that the machine is deciding about.
-    pub(crate) reply: Option<ModelReply>,
+    pub(crate) reply: Option<Replied<'a>>,
+    /// Calls of the latest recorded step that this process has checked, and that may run.
+    pub(crate) checked: Checked<'a>,
     /// What viewers saw of a reply that was stopped.
     pub(crate) cut: Shown,
 }
 
-impl Run<'_> {
+/// A reply with what its calls were found to be, in their order.
+pub(crate) struct Replied<'a> {
+    pub(crate) reply: ModelReply,
+    calls: Vec<(Plan, Option<Arc<dyn CheckedCall + 'a>>)>,
+}
+
+impl<'a> Run<'a> {
     /// Tells viewers how much of what they saw is kept, and records it as interrupted. The first
     /// event of every lease, also of the first: a crash of Postgres can make a begun turn new again.
     pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
@@ -195,28 +203,45 @@ impl Run<'_> {
         self.usage.add(reply.usage);
         let (turn, usage) = (self.turn.id, self.usage);
         self.stream.emit(Event::Usage { turn, usage });
-        let calls: Vec<(ToolCall, Plan)> = calls_of(&reply.parts)
-            .map(|call| (call.clone(), self.driver.tools.plan(call, &self.turn.agent.tools)))
+        let tools: &'a dyn Tools = self.driver.tools.as_ref();
+        let calls: Vec<_> = calls_of(&reply.parts)
+            .map(|call| match tools.checked(call, &self.turn.agent.tools) {
+                Ok(checked) => (checked.plan(), Some(checked)),
+                Err(refusal) => (Plan::refused(refusal), None),
+            })
             .collect();
         let empty = visible_text(&reply.parts).trim().is_empty();
-        self.reply = Some(reply);
-        Input::Replied { empty, calls }
+        let plans = calls.iter().map(|(plan, _)| plan.clone());
+        let input =
+            Input::Replied { empty, calls: calls_of(&reply.parts).cloned().zip(plans).collect() };
+        self.reply = Some(Replied { reply, calls });
+        input
     }
 
     async fn record(&mut self, decisions: Vec<Decision>) -> Result<StepResult, StoreError> {
-        let Some(reply) = self.reply.take() else { return Ok(StepResult::Nothing) };
+        let Some(Replied { reply, calls: planned }) = self.reply.take() else {
+            return Ok(StepResult::Nothing);
+        };
         let now = self.driver.clock.now();
         let expires_at = now + SignedDuration::from_secs(self.driver.limits.approval_seconds);
         let mut calls = Vec::with_capacity(decisions.len());
-        for (place, (call, decision)) in calls_of(&reply.parts).zip(decisions).enumerate() {
-            let plan = self.driver.tools.plan(call, &self.turn.agent.tools);
+        self.checked.clear();
+        let decided = calls_of(&reply.parts).zip(planned).zip(decisions);
+        for (place, ((call, (plan, checked)), decision)) in decided.enumerate() {
             let key = CallKey { turn: self.turn.id, step: self.steps, call: place as u32, item: 0 };
             let (output, approval) = match decision {
-                Decision::Run => (None, None),
+                Decision::Run => {
+                    self.checked.extend(checked.map(|checked| (key, checked)));
+                    (None, None)
+                }
                 Decision::Answer(output) => (Some(output), None),
                 Decision::AskOwner { summary } => {
                     let context = calls::context(&self.turn, key, self.stop);
-                    let summary = match self.driver.tools.subject(call, context).await {
+                    let subject = match checked {
+                        Some(checked) => checked.subject(&context).await,
+                        None => None,
+                    };
+                    let summary = match subject {
                         Some(subject) => format!("{summary}: {subject}"),
                         None => summary,
                     };
@@ -300,6 +325,7 @@ impl Run<'_> {
         let executor = Executor {
             log: self.driver.log.as_ref(),
             tools: self.driver.tools.as_ref(),
+            checked: &self.checked,
             fence: self.fence,
             turn: &self.turn,
             stop: self.stop,

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// What a call does to the world.
@@ -40,7 +41,7 @@ impl Effect {
 pub enum Repeat {
     /// Run it again: it reads, or its effect is keyed by the call and happens once.
     Safe,
-    /// Ask what came of it ([`Tools::ask_after`]); where nobody knows, tell the model so.
+    /// Ask what came of it ([`CheckedCall::ask_after`]); where nobody knows, tell the model so.
     Never,
 }
 
@@ -140,38 +141,50 @@ pub enum Verdict {
     Refuse(ToolOutput),
 }
 
+impl Plan {
+    /// For a call that does not fit. Nothing happens, so nothing can go wrong by its happening again.
+    pub fn refused(why: ToolOutput) -> Self {
+        Self { effect: Effect::Read, repeat: Repeat::Safe, verdict: Verdict::Refuse(why) }
+    }
+}
+
 /// The catalogue and its dispatch.
-#[async_trait]
 pub trait Tools: Send + Sync + 'static {
     /// What an agent with these grants sees, in a stable order.
     fn catalogue(&self, grants: &Grants) -> Vec<ToolSpec>;
 
-    /// Validates a call and applies policy; pure, so that a resumed turn plans alike.
-    fn plan(&self, call: &ToolCall, grants: &Grants) -> Plan;
+    /// Checks that the tool is there for these grants, and that the arguments fit it; pure, so that
+    /// a resumed turn checks alike. The error is for the model.
+    fn checked<'a>(
+        &'a self,
+        call: &ToolCall,
+        grants: &Grants,
+    ) -> Result<Arc<dyn CheckedCall + 'a>, ToolOutput>;
+}
+
+/// A call that was checked, with its arguments as they were read: [`Tools::checked`] alone makes one.
+/// It ends with the process, or with the wait for the owner; whoever goes on has the record, and
+/// checks anew.
+#[async_trait]
+pub trait CheckedCall: Send + Sync {
+    /// Applies policy; pure.
+    fn plan(&self) -> Plan;
 
     /// What a call that the owner is asked about would change, as it stands now: for the owner to
     /// read beside the exact arguments. `None` when the arguments say it all.
-    async fn subject(&self, _call: &ToolCall, _context: CallContext) -> Option<String> {
-        None
-    }
+    async fn subject(&self, context: &CallContext) -> Option<String>;
 
-    /// Runs one call that was planned as allowed, or approved. Never fails: an error is an output.
-    async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput;
+    /// Runs a call that was planned as allowed, or approved, if it is granted still. Never fails: an
+    /// error is an output.
+    async fn run(&self, context: &CallContext) -> ToolOutput;
 
     /// Asks what came of a call that may happen only once and was perhaps sent, at `sent` or later,
     /// by a worker that is gone.
-    async fn ask_after(
-        &self,
-        _call: &ToolCall,
-        _context: CallContext,
-        _sent: Timestamp,
-    ) -> AskedAfter {
-        AskedAfter::Unknown
-    }
+    async fn ask_after(&self, context: &CallContext, sent: Timestamp) -> AskedAfter;
 
     /// Told once the output of a call that may happen only once is recorded: whoever keeps its
     /// result for [`Self::ask_after`] may let it go. Not told again after a crash.
-    async fn recorded(&self, _call: &ToolCall, _context: CallContext, _output: &ToolOutput) {}
+    async fn recorded(&self, context: &CallContext, output: &ToolOutput);
 }
 
 /// What is known of a call whose worker died.

@@ -124,7 +124,7 @@ impl Entry {
         self.actions.iter().copied().filter(allowed).collect()
     }
 
-    fn is_shown(&self, grants: &Grants) -> bool {
+    pub(crate) fn is_shown(&self, grants: &Grants) -> bool {
         if self.actions.is_empty() {
             grants.allows(&self.spec.name, None)
         } else {

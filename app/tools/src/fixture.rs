@@ -13,7 +13,7 @@ use famulus_core::message::{Provenance, ToolCall};
 use famulus_core::person::{Person, Role};
 use famulus_core::plugin::{Description, ToolDescription};
 use famulus_core::sandbox::{PluginState, RunOutput, SandboxCall};
-use famulus_core::tool::{CallContext, CallKey, ToolOutput, Tools as _};
+use famulus_core::tool::{CallContext, CallKey, CheckedCall, ToolOutput, Tools as _};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -107,7 +107,14 @@ impl Bench {
     /// Calls with the key of the last call, as after a crash.
     pub(crate) async fn repeat(&self, tool: &str, arguments: Value) -> ToolOutput {
         let call = call_of(tool, &arguments.to_string());
-        self.catalogue.call(&call, self.context.clone()).await
+        match self.check(&call) {
+            Ok(checked) => checked.run(&self.context).await,
+            Err(refusal) => refusal,
+        }
+    }
+
+    pub(crate) fn check(&self, call: &ToolCall) -> Result<Arc<dyn CheckedCall + '_>, ToolOutput> {
+        self.catalogue.checked(call, &self.context.grants)
     }
 
     /// Calls, and reads the JSON of a result.

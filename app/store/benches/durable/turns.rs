@@ -21,7 +21,7 @@ use famulus_core::{
     ids::{ConversationId, TurnId},
     message::{Part, ToolCall},
     model::{Model, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
-    tool::{CallContext, Effect, Plan, Repeat, ToolOutput, ToolSpec, Tools, Verdict},
+    tool::{CheckedCall, ToolOutput, ToolSpec, Tools},
 };
 use famulus_queue::{
     Lease,
@@ -133,19 +133,17 @@ impl Model for Instantly {
 
 struct Without;
 
-#[async_trait]
 impl Tools for Without {
     fn catalogue(&self, _grants: &Grants) -> Vec<ToolSpec> {
         Vec::new()
     }
 
-    fn plan(&self, _call: &ToolCall, _grants: &Grants) -> Plan {
-        let refusal = ToolOutput::Error("there are no tools".to_owned());
-        Plan { effect: Effect::Read, repeat: Repeat::Safe, verdict: Verdict::Refuse(refusal) }
-    }
-
-    async fn call(&self, _call: &ToolCall, _context: CallContext) -> ToolOutput {
-        ToolOutput::Error("there are no tools".to_owned())
+    fn checked<'a>(
+        &'a self,
+        _call: &ToolCall,
+        _grants: &Grants,
+    ) -> Result<Arc<dyn CheckedCall + 'a>, ToolOutput> {
+        Err(ToolOutput::Error("there are no tools".to_owned()))
     }
 }
 

@@ -9,13 +9,15 @@ use famulus_core::StoreError;
 use famulus_core::agent::Grants;
 use famulus_core::message::ToolCall;
 use famulus_core::tool::{
-    AskedAfter, CallContext, Effect, Plan, Repeat, ToolOutput, ToolSpec, Tools, Verdict,
+    AskedAfter, CallContext, CheckedCall, Effect, Plan, Repeat, ToolOutput, ToolSpec, Tools,
+    Verdict,
 };
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::error::Error;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
@@ -26,124 +28,124 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a tool may look for what a call would change, before the owner is asked without it.
 const LOOK: Duration = Duration::from_secs(5);
 
-#[async_trait]
 impl Tools for Catalogue {
     fn catalogue(&self, grants: &Grants) -> Vec<ToolSpec> {
         self.visible(grants)
     }
 
-    fn plan(&self, call: &ToolCall, grants: &Grants) -> Plan {
-        match self.read(call, grants) {
-            Ok(ready) => Plan {
-                effect: ready.policy.effect,
-                repeat: ready.policy.repeat,
-                verdict: ready.verdict(),
-            },
-            // Nothing happens, so nothing can go wrong by its happening again.
-            Err(refusal) => Plan {
-                effect: Effect::Read,
-                repeat: Repeat::Safe,
-                verdict: Verdict::Refuse(refusal),
-            },
-        }
-    }
-
-    async fn subject(&self, call: &ToolCall, context: CallContext) -> Option<String> {
-        let ready = self.read(call, &context.grants).ok()?;
-        let looked = timeout(LOOK, ready.entry.tool.subject(&ready.arguments, &context)).await;
-        match looked {
-            Ok(Ok(subject)) => subject,
-            Ok(Err(error)) => {
-                tracing::warn!(tool = call.name, %error, "what a call would change cannot be shown");
-                None
-            }
-            Err(_) => {
-                tracing::warn!(tool = call.name, "what a call would change was not found in time");
-                None
-            }
-        }
-    }
-
-    async fn call(&self, call: &ToolCall, context: CallContext) -> ToolOutput {
-        let ready = match self.read(call, &context.grants) {
-            Ok(ready) => ready,
-            Err(refusal) => return cap(refusal),
-        };
-        let span = tracing::info_span!(
-            "tool",
-            tool.name = ready.entry.spec.name,
-            tool.action = action_of(&ready.arguments),
-            call.key = %context.key,
-        );
-        let (name, began) = (ready.entry.spec.name.clone(), Instant::now());
-        let output = cap(ready.run(&context).instrument(span).await);
-        metrics::histogram!("famulus_tool_seconds", "tool" => name, "outcome" => outcome(&output))
-            .record(began.elapsed());
-        output
-    }
-
-    async fn ask_after(
-        &self,
+    fn checked<'a>(
+        &'a self,
         call: &ToolCall,
-        context: CallContext,
-        sent: Timestamp,
-    ) -> AskedAfter {
-        // A tool that was taken away meanwhile was there when the call was sent.
-        let Ok(ready) = self.read(call, &context.grants) else { return AskedAfter::Unknown };
-        let tool = &ready.entry.tool;
-        let asking = tool.ask_after(ready.arguments, &context, sent);
-        let asking = timeout(tool.timeout(), AssertUnwindSafe(asking).catch_unwind());
-        match asking.await {
-            Ok(Ok(AskedAfter::Ended(output))) => AskedAfter::Ended(cap(output)),
-            Ok(Ok(known @ (AskedAfter::NotSent | AskedAfter::Unknown))) => known,
-            Ok(Err(_panic)) => {
-                tracing::error!(tool = call.name, "a tool panicked");
-                AskedAfter::Unknown
-            }
-            Err(_elapsed) => AskedAfter::Unknown,
-        }
-    }
-
-    async fn recorded(&self, call: &ToolCall, context: CallContext, output: &ToolOutput) {
-        let Ok(ready) = self.read(call, &context.grants) else { return };
-        let told = ready.entry.tool.recorded(ready.arguments, &context, output);
-        if timeout(LOOK, AssertUnwindSafe(told).catch_unwind()).await.is_err() {
-            tracing::warn!(
-                tool = call.name,
-                "a result that is recorded may be kept elsewhere, too"
-            );
+        grants: &Grants,
+    ) -> Result<Arc<dyn CheckedCall + 'a>, ToolOutput> {
+        match self.read(call, grants) {
+            Ok(ready) => Ok(Arc::new(ready)),
+            Err(refusal) => Err(cap(ToolOutput::Error(refusal))),
         }
     }
 }
 
 /// A call that may run.
 struct Ready<'a> {
+    catalogue: &'a Catalogue,
     entry: &'a Entry,
     policy: Policy,
     arguments: Value,
 }
 
+#[async_trait]
+impl CheckedCall for Ready<'_> {
+    fn plan(&self) -> Plan {
+        Plan { effect: self.policy.effect, repeat: self.policy.repeat, verdict: self.verdict() }
+    }
+
+    async fn subject(&self, context: &CallContext) -> Option<String> {
+        let tool = self.entry.tool.name();
+        match timeout(LOOK, self.entry.tool.subject(&self.arguments, context)).await {
+            Ok(Ok(subject)) => subject,
+            Ok(Err(error)) => {
+                tracing::warn!(tool, %error, "what a call would change cannot be shown");
+                None
+            }
+            Err(_) => {
+                tracing::warn!(tool, "what a call would change was not found in time");
+                None
+            }
+        }
+    }
+
+    async fn run(&self, context: &CallContext) -> ToolOutput {
+        if let Err(refusal) = self.catalogue.granted(self.entry, &self.arguments, &context.grants) {
+            return cap(ToolOutput::Error(refusal));
+        }
+        let span = tracing::info_span!(
+            "tool",
+            tool.name = self.entry.spec.name,
+            tool.action = action_of(&self.arguments),
+            call.key = %context.key,
+        );
+        let (name, began) = (self.entry.spec.name.clone(), Instant::now());
+        let output = cap(self.limited(context).instrument(span).await);
+        metrics::histogram!("famulus_tool_seconds", "tool" => name, "outcome" => outcome(&output))
+            .record(began.elapsed());
+        output
+    }
+
+    async fn ask_after(&self, context: &CallContext, sent: Timestamp) -> AskedAfter {
+        let tool = &self.entry.tool;
+        let asking = tool.ask_after(self.arguments.clone(), context, sent);
+        let asking = timeout(tool.timeout(), AssertUnwindSafe(asking).catch_unwind());
+        match asking.await {
+            Ok(Ok(AskedAfter::Ended(output))) => AskedAfter::Ended(cap(output)),
+            Ok(Ok(known @ (AskedAfter::NotSent | AskedAfter::Unknown))) => known,
+            Ok(Err(_panic)) => {
+                tracing::error!(tool = tool.name(), "a tool panicked");
+                AskedAfter::Unknown
+            }
+            Err(_elapsed) => AskedAfter::Unknown,
+        }
+    }
+
+    async fn recorded(&self, context: &CallContext, output: &ToolOutput) {
+        let tool = &self.entry.tool;
+        let told = tool.recorded(self.arguments.clone(), context, output);
+        if timeout(LOOK, AssertUnwindSafe(told).catch_unwind()).await.is_err() {
+            tracing::warn!(
+                tool = tool.name(),
+                "a result that is recorded may be kept elsewhere, too"
+            );
+        }
+    }
+}
+
 impl Catalogue {
-    /// Everything that is checked before a call runs; the same when it is planned and when it runs.
-    fn read(&self, call: &ToolCall, grants: &Grants) -> Result<Ready<'_>, ToolOutput> {
+    fn read(&self, call: &ToolCall, grants: &Grants) -> Result<Ready<'_>, String> {
         let Some(entry) = self.find(&call.name, grants) else {
-            return Err(ToolOutput::Error(self.unknown(&call.name, grants)));
+            return Err(self.unknown(&call.name, grants));
         };
         let name = &entry.spec.name;
-        let arguments =
-            arguments::read(name, &call.arguments, &entry.validator).map_err(ToolOutput::Error)?;
-        let action = action_of(&arguments);
-        if let Some(action) = action
-            && !grants.allows(name, Some(action))
-        {
-            let text = arguments::unknown_action(name, action, &entry.granted(grants));
-            return Err(ToolOutput::Error(text));
-        }
+        let arguments = arguments::read(name, &call.arguments, &entry.validator)?;
+        self.granted(entry, &arguments, grants)?;
         let Some(policy) = entry.policy(&arguments).copied() else {
             // The catalogue took no tool without a line for each action.
-            return Err(ToolOutput::Error(format!("`{name}` has no policy for this action")));
+            return Err(format!("`{name}` has no policy for this action"));
         };
-        Ok(Ready { entry, policy, arguments })
+        Ok(Ready { catalogue: self, entry, policy, arguments })
+    }
+
+    /// Whether the tool and the action are granted: judged when a call is checked, and again when
+    /// it runs.
+    fn granted(&self, entry: &Entry, arguments: &Value, grants: &Grants) -> Result<(), String> {
+        let name = &entry.spec.name;
+        if !entry.is_shown(grants) {
+            return Err(self.unknown(name, grants));
+        }
+        match action_of(arguments) {
+            Some(action) if !grants.allows(name, Some(action)) => {
+                Err(arguments::unknown_action(name, action, &entry.granted(grants)))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn unknown(&self, name: &str, grants: &Grants) -> String {
@@ -168,8 +170,8 @@ impl Ready<'_> {
         }
     }
 
-    async fn run(self, context: &CallContext) -> ToolOutput {
-        let Self { entry, policy, arguments } = self;
+    async fn limited(&self, context: &CallContext) -> ToolOutput {
+        let Self { catalogue: _, entry, policy, arguments } = self;
         let name = &entry.spec.name;
         if context.cancel.is_cancelled() {
             return ToolOutput::Error(format!("`{name}` did not run: the turn was stopped"));
@@ -237,7 +239,7 @@ fn failed(effect: Effect, error: &ToolError) -> ToolOutput {
 async fn attempts(
     tool: &dyn Tool,
     repeat: Repeat,
-    arguments: Value,
+    arguments: &Value,
     context: &CallContext,
 ) -> Result<ToolOutput, ToolError> {
     let mut pause = FIRST_PAUSE;

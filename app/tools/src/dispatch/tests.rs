@@ -116,14 +116,16 @@ async fn what_is_not_granted_does_not_run() {
     let mut bench = Bench::new();
     bench.context.grants = Grants::from_names(["manage_knowledge.list", "get_time"]);
     let check = |tool: &str, arguments: Value, allowed: bool| {
-        let plan =
-            bench.catalogue.plan(&call_of(tool, &arguments.to_string()), &bench.context.grants);
-        assert_eq!(plan.verdict == Verdict::Allow, allowed, "{tool} {arguments}: {plan:?}");
         let call = call_of(tool, &arguments.to_string());
-        let (catalogue, context) = (&bench.catalogue, bench.context.clone());
+        let plan = bench.check(&call).map(|checked| checked.plan().verdict);
+        assert_eq!(plan == Ok(Verdict::Allow), allowed, "{call:?}: {plan:?}");
+        // It was granted when it was checked, and is judged again when it runs.
+        let checked = bench.catalogue.checked(&call, &Grants::all()).ok().unwrap();
+        let context = &bench.context;
         async move {
-            let output = catalogue.call(&call, context).await;
+            let output = checked.run(context).await;
             assert_eq!(!output.is_error(), allowed, "{call:?}: {output:?}");
+            assert!(plan.err().is_none_or(|refusal| refusal == output), "{call:?}: {output:?}");
             output
         }
     };
@@ -147,8 +149,10 @@ async fn what_is_not_granted_does_not_run() {
 #[test]
 fn a_plan_depends_on_the_call_alone() {
     let catalogue = Bench::new().catalogue;
-    let plan =
-        |tool: &str, arguments: &str| catalogue.plan(&call_of(tool, arguments), &Grants::all());
+    let plan = |tool: &str, arguments: &str| {
+        let checked = catalogue.checked(&call_of(tool, arguments), &Grants::all());
+        checked.map_or_else(Plan::refused, |checked| checked.plan())
+    };
     let allowed = |effect| Plan { effect, repeat: Repeat::Safe, verdict: Verdict::Allow };
     assert_eq!(plan("get_time", ""), allowed(Effect::Read));
     assert_eq!(

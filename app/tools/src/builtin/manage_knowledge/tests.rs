@@ -1,6 +1,5 @@
 use crate::fixture::{Bench, call_of};
-use famulus_core::agent::Grants;
-use famulus_core::tool::{ToolOutput, Tools as _, Verdict};
+use famulus_core::tool::{ToolOutput, Verdict};
 use serde_json::{Value, json};
 
 const TOOL: &str = "manage_knowledge";
@@ -145,7 +144,7 @@ async fn nobody_reaches_the_knowledge_of_another() {
 fn the_owner_is_asked_about_the_very_entry() {
     let bench = Bench::new();
     let verdict = |arguments: Value| {
-        bench.catalogue.plan(&call_of(TOOL, &arguments.to_string()), &Grants::all()).verdict
+        bench.check(&call_of(TOOL, &arguments.to_string())).unwrap().plan().verdict
     };
     let ask = |summary: &str| Verdict::Ask { summary: summary.into() };
     assert_eq!(
@@ -171,7 +170,7 @@ async fn the_owner_reads_what_would_be_deleted() {
         let id = add(&mut bench, entry).await;
         let delete = json!({"action": "delete", "store": kind, "id": id});
         let call = call_of(TOOL, &delete.to_string());
-        let subject = bench.catalogue.subject(&call, bench.context.clone()).await;
+        let subject = bench.check(&call).unwrap().subject(&bench.context).await;
         assert_eq!(subject.as_deref(), Some(expected));
     };
     check(
@@ -189,7 +188,7 @@ async fn the_owner_reads_what_would_be_deleted() {
 
     let subject = async |arguments: Value| {
         let call = call_of(TOOL, &arguments.to_string());
-        bench.catalogue.subject(&call, bench.context.clone()).await
+        bench.check(&call).unwrap().subject(&bench.context).await
     };
     let nobody = subject(json!({"action": "delete", "store": "memory", "id": NOBODY})).await;
     assert_eq!(nobody.as_deref(), Some("which is not there"));

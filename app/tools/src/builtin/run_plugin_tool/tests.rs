@@ -3,7 +3,7 @@ use crate::fixture::{Bench, call_of};
 use famulus_core::Clock as _;
 use famulus_core::plugin::LateCall;
 use famulus_core::sandbox::{RunOutput, SandboxAnswer, SandboxError};
-use famulus_core::tool::{AskedAfter, ToolOutput, Tools as _};
+use famulus_core::tool::{AskedAfter, ToolOutput};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -78,7 +78,7 @@ async fn an_async_tool_answers_at_once_and_its_result_is_expected() {
     assert_eq!(token_hash[..], Sha256::digest(token.as_bytes())[..]);
     // Its result is not what was recorded, and stays with the runner until it comes.
     let asked = call_of("run_plugin_tool", r#"{"plugin": "weather", "tool": "watch"}"#);
-    bench.catalogue.recorded(&asked, bench.context.clone(), &ToolOutput::Text(text)).await;
+    bench.check(&asked).unwrap().recorded(&bench.context, &ToolOutput::Text(text)).await;
     assert!(bench.sandboxes.acknowledged().is_empty());
 }
 
@@ -163,16 +163,15 @@ async fn a_call_whose_worker_died_is_asked_after() {
     let bench = Bench::new();
     let call = call_of("run_plugin_tool", &look("x").to_string());
     let id = bench.context.key.to_string();
-    let ask = async || {
-        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await
-    };
+    let ask =
+        async || bench.check(&call).unwrap().ask_after(&bench.context, Timestamp::UNIX_EPOCH).await;
     assert_eq!(ask().await, AskedAfter::NotSent);
     bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("sunny".into()))));
     let AskedAfter::Ended(ToolOutput::Text(text)) = ask().await else { panic!("not ended") };
     assert!(text.contains("sunny"), "{text}");
     assert!(bench.sandboxes.acknowledged().is_empty());
     let output = ToolOutput::Text(text);
-    bench.catalogue.recorded(&call, bench.context.clone(), &output).await;
+    bench.check(&call).unwrap().recorded(&bench.context, &output).await;
     assert_eq!(bench.sandboxes.acknowledged(), [id]);
 }
 
@@ -183,8 +182,7 @@ async fn a_cluster_that_is_away_is_asked_again_before_a_call_counts_as_unknown()
     let id = bench.context.key.to_string();
     bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("sunny".into()))));
     bench.sandboxes.trouble(SandboxError::Away("its API server starts".into()));
-    let asked =
-        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await;
+    let asked = bench.check(&call).unwrap().ask_after(&bench.context, Timestamp::UNIX_EPOCH).await;
     assert!(matches!(asked, AskedAfter::Ended(ToolOutput::Text(_))), "{asked:?}");
 }
 
@@ -212,7 +210,6 @@ async fn the_result_of_a_late_call_counts_once_although_its_worker_died() {
     let id = bench.context.key.to_string();
     bench.sandboxes.keep(&id, SandboxAnswer::Ended(result(RunOutput::Text("storm".into()))));
     let call = call_of("run_plugin_tool", &arguments.to_string());
-    let asked =
-        bench.catalogue.ask_after(&call, bench.context.clone(), Timestamp::UNIX_EPOCH).await;
+    let asked = bench.check(&call).unwrap().ask_after(&bench.context, Timestamp::UNIX_EPOCH).await;
     assert_eq!(asked, AskedAfter::Ended(first));
 }
