@@ -61,8 +61,21 @@ async fn whoever_reads_late_reads_everything() {
         late.until(ATTACHED).await;
         let mut prompt = owner.watch(&conversation).await;
         let turn = owner.begin(&conversation, "talk").await;
-        assert!(prompt.whole().await == whole, "others are not held up");
-        owner.reaches(&turn, "complete").await;
+        let others = async {
+            assert!(prompt.whole().await == whole, "others are not held up");
+            owner.reaches(&turn, "complete").await;
+        };
+        // Who takes nothing for twenty seconds is cut off.
+        let falls_behind = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                late.sip().await;
+            }
+        };
+        tokio::select! {
+            () = others => {}
+            never = falls_behind => never,
+        }
         assert!(
             soon("the late one has read", read_whole(&mut late)).await == whole,
             "what was not read at once is read from the record"

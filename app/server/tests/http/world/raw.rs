@@ -55,6 +55,12 @@ impl Raw {
         String::from_utf8(self.unread.drain(..end).collect()).unwrap()
     }
 
+    /// Reads a little of what is there.
+    pub(crate) async fn sip(&mut self) {
+        self.unread.reserve(64 << 10);
+        self.socket.read_buf(&mut self.unread).await.unwrap();
+    }
+
     /// Sends one byte at a time until the server hangs up; what it said, and how long it took.
     pub(crate) async fn drip(mut self, pause: Duration) -> (String, Duration) {
         let started = Instant::now();
