@@ -16,7 +16,7 @@ use famulus_operator::context::Context;
 use famulus_operator::controller;
 use famulus_operator::health::{self, Health, Stage};
 use famulus_operator::lease::{Candidate, LeaseLost};
-use famulus_operator::settings::{Settings, SettingsError};
+use famulus_operator::settings::Settings;
 use famulus_operator::setup;
 use famulus_telemetry::Format;
 use kube::Client;
@@ -35,7 +35,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] famulus_settings::Error),
     #[error(transparent)]
     Telemetry(#[from] famulus_telemetry::Error),
     #[error("the root key cannot be read from {path}; mount the Secret that the installation made")]

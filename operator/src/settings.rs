@@ -1,33 +1,19 @@
 //! What the operator is told by its environment (`FAMULUS_OPERATOR_…`).
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use famulus_crds::plugin::{Amounts, Quantity, Resources};
+use famulus_settings::{Error, Given, Program};
 use k8s_openapi::api::core::v1::Toleration;
 use serde::de::DeserializeOwned;
 
-/// Every variable begins with it.
-const PREFIX: &str = "FAMULUS_OPERATOR_";
-
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    #[error("{PREFIX}{0} is not set; see docs/ARCHITECTURE.md, the operator")]
-    Missing(&'static str),
-    #[error("{PREFIX}{name} is `{value}`; write {wanted}")]
-    Wrong { name: &'static str, value: String, wanted: &'static str },
-    #[error(
-        "{PREFIX}{name} is `{value}`: the Service that it names did not exist when this Pod \
-         started; install the Service, and delete the Pod"
-    )]
-    NoService { name: &'static str, value: String },
-    #[error("{PREFIX}{0} is no setting; remove it, or correct its name")]
-    Unknown(String),
-}
+const OPERATOR: Program =
+    Program { prefix: "FAMULUS_OPERATOR_", manual: "docs/ARCHITECTURE.md, the operator" };
 
 /// The whole of it.
 #[derive(Clone, Debug)]
@@ -111,19 +97,28 @@ impl FromStr for UserNamespaces {
 impl Settings {
     /// Reads them from the variables of a process. A name that is not known is an error: a guard
     /// that was mistyped would not be one.
-    pub fn read(
-        variables: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<Self, SettingsError> {
-        let mut given = Given::of(variables);
+    pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, Error> {
+        // An empty value is what a chart writes for nothing.
+        let all: BTreeMap<OsString, OsString> =
+            variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        // What Kubernetes tells every Pod.
+        let told = |name: &str| all.get(OsStr::new(name)).and_then(|value| value.to_str());
+        let host = told("HOSTNAME").unwrap_or("operator").to_owned();
+        let api = told("KUBERNETES_SERVICE_HOST").zip(told("KUBERNETES_SERVICE_PORT"));
+        let api = api
+            .and_then(|(host, port)| Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?)));
+        let mut given = Given::of(OPERATOR, all);
         let callback: IpAddr = given.needed("CALLBACK_HOST", "an IP address")?;
         let port = "a port";
+        let api = given.read("API_ADDRESS", ADDRESS)?.or(api);
+        let api = api.ok_or_else(|| OPERATOR.missing("API_ADDRESS"))?;
         let canary = SocketAddr::new(callback, given.or("CANARY_PORT", 3003, port)?);
         let release: String = given.needed("RELEASE", TEXT)?;
         let settings = Self {
             sandbox_namespace: given.needed("SANDBOX_NAMESPACE", TEXT)?,
             system_namespace: given.needed("SYSTEM_NAMESPACE", TEXT)?,
             release: release.clone(),
-            identity: given.or("IDENTITY", given.host.clone(), TEXT)?,
+            identity: given.or("IDENTITY", host, TEXT)?,
             root_key_file: given.needed("ROOT_KEY_FILE", "a file")?,
             listen: given.or("LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), ADDRESS)?,
             log: given.or("LOG", "info".to_owned(), "a log filter")?,
@@ -133,7 +128,7 @@ impl Settings {
                 release,
                 image: given.needed("RUNNER_IMAGE", "the name of an image")?,
                 callback: SocketAddr::new(callback, given.or("CALLBACK_PORT", 3002, port)?),
-                denied: [given.api_address()?, canary],
+                denied: [api, canary],
                 resolver: given.needed("RESOLVER", "an IP address")?,
                 user_namespaces: given.or(
                     "USER_NAMESPACES",
@@ -141,25 +136,29 @@ impl Settings {
                     "Required, Preferred or Off",
                 )?,
                 runtime_class: given.read("RUNTIME_CLASS", TEXT)?,
-                own_kernel_classes: given.list("OWN_KERNEL_CLASSES", &["gvisor", "runsc"])?,
+                own_kernel_classes: given
+                    .list("OWN_KERNEL_CLASSES", ',', LIST)?
+                    .unwrap_or_else(|| vec!["gvisor".to_owned(), "runsc".to_owned()]),
                 storage_class: given.read("STORAGE_CLASS", TEXT)?,
                 state_size: Quantity(given.or("STATE_SIZE", "1Gi".to_owned(), "an amount")?),
                 accept_open_network: given.or("ACCEPT_OPEN_NETWORK", false, BOOL)?,
-                resources: given.json(
-                    "RESOURCES",
-                    default_resources,
-                    "JSON with requests and limits",
-                )?,
-                build_resources: given.json(
-                    "BUILD_RESOURCES",
-                    default_build_resources,
-                    "JSON with requests and limits",
-                )?,
-                uids: given.range("UID_RANGE", 20_000..=65_533)?,
-                pull_secrets: given.list("PULL_SECRETS", &[])?,
-                node_selector: given.json("NODE_SELECTOR", BTreeMap::new, "JSON with labels")?,
-                tolerations: given.json("TOLERATIONS", Vec::new, "JSON with tolerations")?,
-                allow_hosts: given.list("ALLOW_HOSTS", &[])?,
+                resources: given
+                    .with("RESOURCES", AMOUNTS, json)?
+                    .unwrap_or_else(default_resources),
+                build_resources: given
+                    .with("BUILD_RESOURCES", AMOUNTS, json)?
+                    .unwrap_or_else(default_build_resources),
+                uids: given
+                    .with("UID_RANGE", "two user ids, as 20000-65533", range)?
+                    .unwrap_or(20_000..=65_533),
+                pull_secrets: given.list("PULL_SECRETS", ',', LIST)?.unwrap_or_default(),
+                node_selector: given
+                    .with("NODE_SELECTOR", "JSON with labels", json)?
+                    .unwrap_or_default(),
+                tolerations: given
+                    .with("TOLERATIONS", "JSON with tolerations", json)?
+                    .unwrap_or_default(),
+                allow_hosts: given.list("ALLOW_HOSTS", ',', LIST)?.unwrap_or_default(),
             },
         };
         given.nothing_left()?;
@@ -167,12 +166,12 @@ impl Settings {
     }
 
     /// A Pod's user namespace maps 65,536 ids. Above them it does not start.
-    fn mappable(self) -> Result<Self, SettingsError> {
+    fn mappable(self) -> Result<Self, Error> {
         let last = *self.pods.uids.end();
         if last > LAST_MAPPED && self.pods.user_namespaces != UserNamespaces::Off {
             let value = format!("{}-{last}", self.pods.uids.start());
             let wanted = "ids up to 65535, since a user namespace has no others";
-            return Err(SettingsError::Wrong { name: "UID_RANGE", value, wanted });
+            return Err(OPERATOR.wrong("UID_RANGE", value, wanted));
         }
         Ok(self)
     }
@@ -183,6 +182,8 @@ const LAST_MAPPED: i64 = 65_535;
 
 const TEXT: &str = "a name";
 const BOOL: &str = "true or false";
+const LIST: &str = "names with `,` between";
+const AMOUNTS: &str = "JSON with requests and limits";
 const ADDRESS: &str = "an IP address with a port";
 
 /// Enough for a script and its interpreter; a call that wants more says so in its Plugin.
@@ -206,118 +207,15 @@ fn amounts(cpu: &str, memory: &str, disk: &str) -> Amounts {
     Amounts { cpu: amount(cpu), memory: amount(memory), ephemeral_storage: amount(disk) }
 }
 
-/// Variables that were not read yet, without their prefix.
-struct Given {
-    ours: BTreeMap<String, String>,
-    /// What Kubernetes tells every Pod.
-    kubernetes: [Option<String>; 2],
-    host: String,
+/// Two user ids, of which the first is the lower.
+fn range(text: &str) -> Option<RangeInclusive<i64>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first > 0 && first <= last && last < 1 << 31).then_some(first..=last)
 }
 
-impl Given {
-    fn of(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let all: BTreeMap<String, String> = variables
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let kubernetes = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]
-            .map(|name| all.get(name).cloned());
-        let host = all.get("HOSTNAME").cloned().unwrap_or_else(|| "operator".to_owned());
-        // An empty value is what a chart writes for nothing.
-        let ours = all
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?.to_owned(), value)))
-            .collect();
-        Self { ours, kubernetes, host }
-    }
-
-    fn text(&mut self, name: &'static str) -> Result<Option<String>, SettingsError> {
-        match self.ours.remove(name) {
-            Some(value) if value.starts_with("$(") => Err(SettingsError::NoService { name, value }),
-            value => Ok(value),
-        }
-    }
-
-    fn read<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        wanted: &'static str,
-    ) -> Result<Option<T>, SettingsError> {
-        let Some(value) = self.text(name)? else { return Ok(None) };
-        value.parse().map(Some).map_err(|_| SettingsError::Wrong { name, value, wanted })
-    }
-
-    fn or<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        otherwise: T,
-        wanted: &'static str,
-    ) -> Result<T, SettingsError> {
-        Ok(self.read(name, wanted)?.unwrap_or(otherwise))
-    }
-
-    fn needed<T: FromStr>(
-        &mut self,
-        name: &'static str,
-        wanted: &'static str,
-    ) -> Result<T, SettingsError> {
-        self.read(name, wanted)?.ok_or(SettingsError::Missing(name))
-    }
-
-    fn json<T: DeserializeOwned>(
-        &mut self,
-        name: &'static str,
-        otherwise: impl FnOnce() -> T,
-        wanted: &'static str,
-    ) -> Result<T, SettingsError> {
-        let Some(value) = self.text(name)? else { return Ok(otherwise()) };
-        serde_json::from_str(&value).map_err(|_| SettingsError::Wrong { name, value, wanted })
-    }
-
-    fn list(
-        &mut self,
-        name: &'static str,
-        otherwise: &[&str],
-    ) -> Result<Vec<String>, SettingsError> {
-        let Some(value) = self.text(name)? else {
-            return Ok(otherwise.iter().map(ToString::to_string).collect());
-        };
-        let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
-        Ok(parts.map(str::to_owned).collect())
-    }
-
-    fn range(
-        &mut self,
-        name: &'static str,
-        otherwise: RangeInclusive<i64>,
-    ) -> Result<RangeInclusive<i64>, SettingsError> {
-        let Some(value) = self.text(name)? else { return Ok(otherwise) };
-        let ends = value.split_once('-').and_then(|(first, last)| {
-            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-            (first > 0 && first <= last && last < 1 << 31).then_some(first..=last)
-        });
-        ends.ok_or(SettingsError::Wrong { name, value, wanted: "two user ids, as 20000-65533" })
-    }
-
-    fn api_address(&mut self) -> Result<SocketAddr, SettingsError> {
-        if let Some(address) = self.read("API_ADDRESS", ADDRESS)? {
-            return Ok(address);
-        }
-        let [host, port] = &self.kubernetes;
-        let address = host
-            .as_ref()
-            .zip(port.as_ref())
-            .and_then(|(host, port)| Some(SocketAddr::new(host.parse().ok()?, port.parse().ok()?)));
-        address.ok_or(SettingsError::Missing("API_ADDRESS"))
-    }
-
-    fn nothing_left(self) -> Result<(), SettingsError> {
-        match self.ours.into_keys().next() {
-            Some(name) => Err(SettingsError::Unknown(name)),
-            None => Ok(()),
-        }
-    }
+fn json<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }
 
 #[cfg(test)]
@@ -336,7 +234,7 @@ mod tests {
         ];
         let mut all: BTreeMap<String, &str> = BTreeMap::new();
         for (name, value) in needed.iter().chain(variables) {
-            all.insert(format!("{PREFIX}{name}"), value);
+            all.insert(format!("{}{name}", OPERATOR.prefix), value);
         }
         let foreign =
             [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];

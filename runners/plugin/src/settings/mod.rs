@@ -1,6 +1,5 @@
 //! What a runner is told by its environment.
 
-mod given;
 mod steps;
 
 use std::ffi::OsString;
@@ -10,8 +9,8 @@ use std::time::Duration;
 
 use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
 use famulus_runner_harness::{Limits, RetryPolicy};
+use famulus_settings::{Error, Given, Program};
 
-use given::{FOLDER, Given, NUMBER, PREFIX, SWITCH};
 pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
 
 /// Folders of the system that a tool reads and executes from.
@@ -31,14 +30,18 @@ pub(crate) const SYSTEM: [&str; 13] = [
     "/usr",
 ];
 
+const RUNNER: Program =
+    Program { prefix: "FAMULUS_RUNNER_", manual: "docs/ARCHITECTURE.md, the runner" };
+
+const NUMBER: &str = "a number";
+const FOLDER: &str = "a folder";
+const FOLDERS: &str = "folders with `:` between";
+const SWITCH: &str = "true or false";
+
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("{PREFIX}{0} is not set; see docs/ARCHITECTURE.md, the runner")]
-    Missing(&'static str),
-    #[error("{PREFIX}{name} is `{value}`; write {wanted}")]
-    Wrong { name: &'static str, value: String, wanted: &'static str },
-    #[error("{PREFIX}{0} is no setting; remove it, or correct its name")]
-    Unknown(String),
+    #[error(transparent)]
+    Given(#[from] Error),
     #[error("{what} {path} lies in {folder}, which tools can reach; put it elsewhere")]
     Reachable { what: &'static str, path: PathBuf, folder: PathBuf },
 }
@@ -138,7 +141,7 @@ impl Settings {
     pub fn read(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
-        let mut given = Given::of(variables);
+        let mut given = Given::of(RUNNER, variables);
         let plugin: PathBuf = given.needed("PLUGIN", "the folder of a plugin")?;
         let mounted: Option<PathBuf> = given.read("MOUNTED", FOLDER)?;
         let volume: Option<PathBuf> = given.read("VOLUME", FOLDER)?;
@@ -146,7 +149,7 @@ impl Settings {
         let bearer = match (bearer, &mounted) {
             (Some(file), _) => file,
             (None, Some(mounted)) => mounted.join("bearer"),
-            (None, None) => return Err(SettingsError::Missing("BEARER_FILE")),
+            (None, None) => return Err(RUNNER.missing("BEARER_FILE").into()),
         };
         let cluster = match (mounted, volume.clone()) {
             (Some(mounted), Some(volume)) => Some(Cluster {
@@ -158,8 +161,8 @@ impl Settings {
                 bundles: given.read("BUNDLES", "the URL of the app")?,
             }),
             (None, None) => None,
-            (Some(_), None) => return Err(SettingsError::Missing("VOLUME")),
-            (None, Some(_)) => return Err(SettingsError::Missing("MOUNTED")),
+            (Some(_), None) => return Err(RUNNER.missing("VOLUME").into()),
+            (None, Some(_)) => return Err(RUNNER.missing("MOUNTED").into()),
         };
         let settings = Self {
             listen: given.or(
@@ -222,20 +225,16 @@ impl Settings {
 
 impl Sandbox {
     /// `volume` is where caches are unless it is said otherwise.
-    fn read(
-        given: &mut Given,
-        plugin: PathBuf,
-        volume: Option<&Path>,
-    ) -> Result<Self, SettingsError> {
+    fn read(given: &mut Given, plugin: PathBuf, volume: Option<&Path>) -> Result<Self, Error> {
         let cache = volume.map_or_else(|| "/cache".into(), |volume| volume.join("cache"));
         Ok(Self {
             scratch: given.or("SCRATCH", "/tmp".into(), FOLDER)?,
             temporary: given.or("TEMPORARY", "/tmp".into(), FOLDER)?,
             cache: given.or("CACHE", cache, FOLDER)?,
-            path: given.or("PATH", DEFAULT_PATH.to_owned(), "folders with `:` between")?,
+            path: given.or("PATH", DEFAULT_PATH.to_owned(), FOLDERS)?,
             python: given.or("PYTHON", "/opt/python".into(), FOLDER)?,
-            readable: given.folders("READABLE")?.unwrap_or_default(),
-            state: given.folders("STATE")?.unwrap_or_else(|| vec![plugin.clone()]),
+            readable: given.list("READABLE", ':', FOLDERS)?.unwrap_or_default(),
+            state: given.list("STATE", ':', FOLDERS)?.unwrap_or_else(|| vec![plugin.clone()]),
             plugin,
             cgroups: given.or("CGROUPS", "/sys/fs/cgroup".into(), FOLDER)?,
             deadlines: Deadlines {
@@ -292,7 +291,7 @@ mod tests {
     fn read(variables: &[(&str, &str)]) -> Result<Settings, String> {
         let needed = [("PLUGIN", "/plugins/p"), ("BEARER_FILE", "/run/b"), ("KEPT", "/kept")];
         let all = needed.iter().chain(variables).map(|(name, value)| {
-            (OsString::from(format!("{PREFIX}{name}")), OsString::from(value))
+            (OsString::from(format!("{}{name}", RUNNER.prefix)), OsString::from(value))
         });
         Settings::read(all.chain([("HOME".into(), "/root".into())])).map_err(|e| e.to_string())
     }

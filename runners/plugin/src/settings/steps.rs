@@ -7,11 +7,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::given::{FOLDER, Given, SWITCH};
-use super::{Sandbox, SettingsError};
+use famulus_settings::{Error, Given};
+
+use super::{FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
 
 /// Where the kubelet reads how a container ended.
 const TERMINATION_LOG: &str = "/dev/termination-log";
+
+const ADDRESSES: &str = "addresses with ports, with `,` between";
 
 /// Variables that only a step knows.
 pub(super) const OWN: [&str; 3] = ["BUILD", "WORK", "PLUGINS"];
@@ -31,10 +34,10 @@ pub struct Targets {
 }
 
 impl Targets {
-    pub(super) fn read(given: &mut Given) -> Result<Self, SettingsError> {
+    pub(super) fn read(given: &mut Given) -> Result<Self, Error> {
         Ok(Self {
             control: given.read("PROBE_CONTROL", "an address with a port")?,
-            denied: given.list("PROBE_DENIED", ',', "addresses with ports, with `,` between")?,
+            denied: given.list("PROBE_DENIED", ',', ADDRESSES)?.unwrap_or_default(),
             settling: given.seconds("PROBE_SECONDS", 20.0)?,
             pause: given.seconds("PROBE_AGAIN_SECONDS", 20.0)?,
         })
@@ -51,7 +54,7 @@ impl ProbeSettings {
     pub fn read(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
-        let mut given = Given::of(variables);
+        let mut given = Given::of(RUNNER, variables);
         Ok(Self { targets: Targets::read(&mut given)?, termination: termination(&mut given)? })
     }
 }
@@ -75,12 +78,12 @@ impl BundleSettings {
     pub fn read(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
-        let mut given = Given::of(variables);
+        let mut given = Given::of(RUNNER, variables);
         Ok(Self {
             order: given.or("BUILD", "/run/famulus/build".into(), FOLDER)?,
             work: given.or("WORK", "/work".into(), FOLDER)?,
             termination: termination(&mut given)?,
-            path: given.or("PATH", super::DEFAULT_PATH.to_owned(), "folders with `:` between")?,
+            path: given.or("PATH", super::DEFAULT_PATH.to_owned(), FOLDERS)?,
             cgroups: given.or("CGROUPS", "/sys/fs/cgroup".into(), FOLDER)?,
             own_user: given.or("OWN_USER", true, SWITCH)?,
         })
@@ -110,7 +113,7 @@ impl BuildSettings {
     pub fn read(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
-        let mut given = Given::of(variables);
+        let mut given = Given::of(RUNNER, variables);
         let volume: PathBuf = given.or("VOLUME", "/state".into(), FOLDER)?;
         let plugins: PathBuf = given.or("PLUGINS", "/plugins".into(), FOLDER)?;
         let mut sandbox = Sandbox::read(&mut given, plugins.clone(), Some(&volume))?;
@@ -129,7 +132,7 @@ impl BuildSettings {
     }
 }
 
-pub(super) fn termination(given: &mut Given) -> Result<PathBuf, SettingsError> {
+pub(super) fn termination(given: &mut Given) -> Result<PathBuf, Error> {
     given.or("TERMINATION_LOG", TERMINATION_LOG.into(), "a file")
 }
 

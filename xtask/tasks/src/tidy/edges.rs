@@ -13,6 +13,9 @@ const ERRORS: &str = "famulus-errors";
 /// Whoever goes to an address that somebody else named asks where that is.
 const NETGUARD: &str = "famulus-netguard";
 
+/// Programs of a cluster are told what to do by their environment.
+const SETTINGS: &str = "famulus-settings";
+
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
@@ -25,6 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-errors", &[]),
     ("famulus-lifecycle", &[]),
     ("famulus-netguard", &[]),
+    (SETTINGS, &[]),
     ("famulus-telemetry", &[]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
     ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD]),
@@ -66,13 +70,14 @@ const EDGES: &[(&str, &[&str])] = &[
             ERRORS,
             LIFECYCLE,
             NETGUARD,
+            SETTINGS,
             "famulus-telemetry",
         ],
     ),
     // What a build is told and reports is said in runners/protocol; calls are the app's alone.
     (
         "famulus-operator",
-        &["famulus-crds", ERRORS, LIFECYCLE, "famulus-protocol", "famulus-telemetry"],
+        &["famulus-crds", ERRORS, LIFECYCLE, "famulus-protocol", SETTINGS, "famulus-telemetry"],
     ),
     ("xtask", &["xtask-postgres", SHELL]),
     ("xtask-bench", &["xtask-postgres", SHELL]),
