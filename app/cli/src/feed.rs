@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 
 use famulus_core::event::{Envelope, EventId, VERSION};
+use famulus_sse::{Caps, Event, Item, Parser};
 use futures::future::BoxFuture;
 use reqwest::Response;
 use serde::Deserialize;
@@ -20,13 +21,15 @@ use tokio::time::{Instant, Sleep};
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::sse::{Parser, SseEvent};
 use crate::timeouts::Timeouts;
 
 /// Failures in a row after which the stream is given up: over a minute of trying.
 const GIVE_UP: u32 = 12;
 /// Nonsense will not get better by being sent again.
 const NONSENSE: u32 = 4;
+
+/// A reply that arrives whole in one event has to fit.
+const CAPS: Caps = Caps { line: 8 << 20, event: 16 << 20 };
 
 /// What a feed has to say.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub(crate) struct Feed {
     conversation: String,
     timeouts: Timeouts,
     state: State,
-    waiting: VecDeque<SseEvent>,
+    waiting: VecDeque<Event>,
     /// In a row, without an event between them.
     failures: u32,
     told: bool,
@@ -90,7 +93,7 @@ impl Feed {
     pub(crate) async fn opened(&mut self) -> Result<(), Error> {
         if let State::Opening(attempt) = &mut self.state {
             let response = attempt.await?;
-            self.state = State::Open(Box::new(response), Parser::default(), Instant::now());
+            self.state = State::Open(Box::new(response), Parser::new(CAPS), Instant::now());
         }
         Ok(())
     }
@@ -135,7 +138,7 @@ impl Feed {
             }
             State::Opening(attempt) => match attempt.await {
                 Ok(response) => {
-                    self.state = State::Open(Box::new(response), Parser::default(), Instant::now());
+                    self.state = State::Open(Box::new(response), Parser::new(CAPS), Instant::now());
                     Ok(std::mem::take(&mut self.told).then_some(FeedItem::Back))
                 }
                 Err(error) if may_pass(&error) => self.failed(error),
@@ -149,8 +152,12 @@ impl Feed {
                     return self.failed(Error::StreamLost { url: url() });
                 };
                 *heard_at = Instant::now();
-                if let Ok(events) = parser.push(&bytes) {
-                    self.waiting.extend(events);
+                let mut items = Vec::new();
+                if parser.feed(&bytes, &mut items).is_ok() {
+                    self.waiting.extend(items.into_iter().filter_map(|item| match item {
+                        Item::Event(event) => Some(event),
+                        Item::Comment => None,
+                    }));
                     return Ok(None);
                 }
                 let error = self.client.malformed("an event stream", None);
@@ -180,15 +187,15 @@ impl Feed {
         self.state = opening(&self.client, &self.conversation, EventId::START);
     }
 
-    fn understand(&self, event: &SseEvent) -> Result<FeedItem, Error> {
+    fn understand(&self, event: &Event) -> Result<FeedItem, Error> {
         if event.name == "reset" {
             return Ok(FeedItem::Reset);
         }
         let malformed = |source| self.client.malformed("an event of version 1", source);
-        match serde_json::from_str::<Envelope>(&event.data) {
+        match serde_json::from_slice::<Envelope>(&event.data) {
             Ok(envelope) if envelope.v == VERSION => Ok(FeedItem::Event(Box::new(envelope))),
             Ok(_) => Err(malformed(None)),
-            Err(source) => match serde_json::from_str::<Head>(&event.data) {
+            Err(source) => match serde_json::from_slice::<Head>(&event.data) {
                 Ok(head) if head.v == VERSION => Ok(FeedItem::Unknown(head.id)),
                 Ok(_) | Err(_) => Err(malformed(Some(source))),
             },

@@ -34,7 +34,6 @@ mod peer;
 mod plugin;
 mod queue;
 mod schedules;
-mod sse;
 mod status;
 mod table;
 #[cfg(test)]

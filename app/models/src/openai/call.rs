@@ -5,11 +5,11 @@ use super::failure;
 use super::history::{self, Entry};
 use super::inline::{AcceptedCalls, Extractor};
 use super::reply::{Assembler, ReplyFormat};
-use super::sse::{SseItem, SseParser, TooLong};
 use super::{Endpoint, body, files};
 use crate::config::{SystemPrompt, ToolDialect};
 use famulus_core::model::{ModelError, ModelEvent, ModelRequest};
 use famulus_core::tool::ToolSpec;
+use famulus_sse::{Caps, Item, Parser};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -22,6 +22,8 @@ const AFTER_FINISH: Duration = Duration::from_secs(2);
 /// How long the end of the body is awaited behind the last event: a connection that was read to
 /// its end can be used again, and the end mostly stands in the same packet.
 const FOR_REUSE: Duration = Duration::from_millis(20);
+/// A server that sends longer lines or events than 1 MiB is not one that streams.
+const CAPS: Caps = Caps { line: 1 << 20, event: 1 << 20 };
 /// Bytes of an answer that comes whole instead of as a stream.
 const WHOLE_CAP: usize = 8 << 20;
 
@@ -47,7 +49,7 @@ struct Reading {
 }
 
 enum BodyFormat {
-    Stream(SseParser),
+    Stream(Parser),
     /// The server ignored the wish for a stream.
     Whole(Vec<u8>),
 }
@@ -175,7 +177,7 @@ fn form(response: &reqwest::Response) -> Result<BodyFormat, ModelError> {
             message: "it answered with a web page; check that `model.base_url` is the address of the API, often one that ends in /v1".to_owned(),
         })
     } else {
-        Ok(BodyFormat::Stream(SseParser::default()))
+        Ok(BodyFormat::Stream(Parser::new(CAPS)))
     }
 }
 
@@ -232,12 +234,10 @@ impl Reading {
         match &mut self.form {
             BodyFormat::Stream(parser) => {
                 let mut items = Vec::new();
-                parser.feed(bytes, &mut items).map_err(too_long)?;
+                parser.feed(bytes, &mut items).map_err(|_| too_long())?;
                 self.items(items, events)
             }
-            BodyFormat::Whole(body) if body.len() + bytes.len() > WHOLE_CAP => {
-                Err(too_long(TooLong))
-            }
+            BodyFormat::Whole(body) if body.len() + bytes.len() > WHOLE_CAP => Err(too_long()),
             BodyFormat::Whole(body) => {
                 body.extend_from_slice(bytes);
                 Ok(false)
@@ -250,11 +250,14 @@ impl Reading {
         match &mut self.form {
             BodyFormat::Stream(parser) => {
                 let mut items = Vec::new();
-                parser.finish(&mut items).map_err(too_long)?;
+                parser.finish(&mut items).map_err(|_| too_long())?;
                 // An event that broke off in the middle is no event.
                 items.retain(|item| match item {
-                    SseItem::Comment => false,
-                    SseItem::Event(data) => is_done(data) || read(data).is_some(),
+                    Item::Comment => false,
+                    Item::Event(event) => {
+                        let data = String::from_utf8_lossy(&event.data);
+                        is_done(&data) || read(&data).is_some()
+                    }
                 });
                 Ok(self.items(items, events)? || self.assembler.is_finished())
             }
@@ -269,25 +272,26 @@ impl Reading {
 
     fn items(
         &mut self,
-        items: Vec<SseItem>,
+        items: Vec<Item>,
         events: &mut VecDeque<ModelEvent>,
     ) -> Result<bool, ModelError> {
         for item in items {
-            match item {
-                SseItem::Comment => events.push_back(ModelEvent::Ping),
-                SseItem::Event(data) if is_done(&data) => return Ok(true),
-                SseItem::Event(data) if data.trim().is_empty() => {
-                    events.push_back(ModelEvent::Ping);
-                }
-                SseItem::Event(data) => {
-                    let value = read(&data).ok_or_else(|| malformed(&data))?;
-                    let before = events.len();
-                    self.assembler.absorb(Chunk::read(value), events)?;
-                    // Arguments and empty deltas show nothing, but the model is at work.
-                    if events.len() == before {
-                        events.push_back(ModelEvent::Ping);
-                    }
-                }
+            // What an event is called says nothing in this protocol.
+            let data = match &item {
+                Item::Comment => "".into(),
+                Item::Event(event) => String::from_utf8_lossy(&event.data),
+            };
+            if is_done(&data) {
+                return Ok(true);
+            }
+            let before = events.len();
+            if !data.trim().is_empty() {
+                let value = read(&data).ok_or_else(|| malformed(&data))?;
+                self.assembler.absorb(Chunk::read(value), events)?;
+            }
+            // Arguments and empty deltas show nothing, but the model is at work.
+            if events.len() == before {
+                events.push_back(ModelEvent::Ping);
             }
         }
         Ok(false)
@@ -302,7 +306,7 @@ fn read(data: &str) -> Option<Value> {
     serde_json::from_str::<Value>(data).ok().filter(Value::is_object)
 }
 
-fn too_long(_: TooLong) -> ModelError {
+fn too_long() -> ModelError {
     ModelError::Malformed { what: "a line longer than 1 MiB".to_owned() }
 }
 

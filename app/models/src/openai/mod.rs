@@ -28,7 +28,6 @@ mod inline_call;
 mod inline_tests;
 pub(crate) mod notes;
 mod reply;
-mod sse;
 
 use crate::config::{Config, ConfigError, SystemPrompt, ToolDialect};
 use call::Call;

@@ -16,6 +16,9 @@ const NETGUARD: &str = "famulus-netguard";
 /// Programs of a cluster are told what to do by their environment.
 const SETTINGS: &str = "famulus-settings";
 
+/// Streams of events are read as the standard says, whatever they mean.
+const SSE: &str = "famulus-sse";
+
 /// Tasks may be spawned by everybody but `core`, which has none.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
@@ -29,16 +32,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-lifecycle", &[]),
     ("famulus-netguard", &[]),
     (SETTINGS, &[]),
+    (SSE, &[]),
     ("famulus-telemetry", &[]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
-    ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD]),
+    ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD, SSE]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
     ("famulus-local", &[LIFECYCLE]),
     ("famulus-api", &["famulus-core", "famulus-channels", "famulus-store", ERRORS, LIFECYCLE]),
-    ("famulus-cli", &["famulus-core", ERRORS, NETGUARD]),
+    ("famulus-cli", &["famulus-core", ERRORS, NETGUARD, SSE]),
     ("famulus-cluster-tests", &[]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
