@@ -24,18 +24,44 @@ const PARTS: [&str; 3] = [".fingerprint", "build", "deps"];
 /// As many states of the lock file as somebody goes back and forth between. Each is 2 GB.
 const STATES: usize = 2;
 
-/// Copies what was kept into builds that have nothing yet.
+/// Begins builds in which nothing of the product was made yet with what was kept.
 pub(crate) async fn restore(shell: &mut Shell) -> Result<()> {
     let kept = folder()?;
     for build in BUILDS {
         let (from, to) = (kept.join(build), root().join("target").join(build));
-        // The task that runs was built a moment ago, so a folder alone says nothing.
-        if from.exists() && !to.join(DONE).exists() {
-            fs::create_dir_all(&to)?;
+        if from.exists() && !has_product(&to)? {
+            clear(&to)?;
             shell.run(copy(&from, &[".".into()], &to)).await?;
         }
     }
     Ok(())
+}
+
+/// Whether the program with everything in it was begun there. The task that runs was made in the
+/// same folder a moment ago, so the folder says nothing.
+fn has_product(build: &Path) -> Result<bool> {
+    let made = build.join(PARTS[0]);
+    if !made.exists() {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(made)? {
+        if entry?.file_name().to_string_lossy().starts_with("famulus-server-") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Removes what the task that runs was made of: it goes with its own copies of dependencies, and not
+/// with others that are like them.
+fn clear(build: &Path) -> Result<()> {
+    for part in PARTS.map(|part| build.join(part)) {
+        if part.exists() {
+            fs::remove_dir_all(&part)
+                .with_context(|| format!("cannot remove {}", part.display()))?;
+        }
+    }
+    fs::create_dir_all(build).with_context(|| format!("cannot make {}", build.display()))
 }
 
 /// Keeps what is there, unless something is kept already that began with the same.
@@ -54,15 +80,11 @@ pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
             let to = making.path().join(build);
             fs::create_dir_all(&to)?;
             shell.run(copy(&from, &foreign(&from, &ours)?, &to)).await?;
-            fs::write(to.join(DONE), "")?;
         }
     }
     fs::rename(making.keep(), &kept)?;
     forget_old(all)
 }
-
-/// In a build that was restored.
-const DONE: &str = ".restored";
 
 /// Where the present state is kept.
 fn folder() -> Result<PathBuf> {
@@ -176,6 +198,21 @@ mod tests {
             "deps/serde_saphyr-00000000000000aa.d",
         ];
         assert_eq!(kept, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn only_a_build_without_the_product_is_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let build = folder.path().join("debug");
+        assert!(!has_product(&build).unwrap());
+        clear(&build).unwrap();
+        let made = |name: &str| fs::create_dir_all(build.join(".fingerprint").join(name)).unwrap();
+        made("xtask-00000000000000aa");
+        assert!(!has_product(&build).unwrap());
+        clear(&build).unwrap();
+        assert!(build.exists() && !build.join(".fingerprint").exists());
+        made("famulus-server-00000000000000bb");
+        assert!(has_product(&build).unwrap());
     }
 
     #[test]
