@@ -21,7 +21,7 @@ const BUILDS: [&str; 3] = ["debug", "lints/debug", "sqlx/debug"];
 /// The folders of a build whose entries end with `-` and the checksum of what they belong to.
 const PARTS: [&str; 3] = [".fingerprint", "build", "deps"];
 
-/// As many states of the lock file as somebody goes back and forth between. Each is 2 GB.
+/// As many states of the lock file as somebody goes back and forth between. Each is 3 GB.
 const STATES: usize = 2;
 
 /// Begins builds in which nothing of the product was made yet with what was kept.
