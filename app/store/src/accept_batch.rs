@@ -1,4 +1,4 @@
-//! One batch of messages, in one statement: `accept_messages` of the migrations.
+//! One batch of messages, in one statement: `accept_batch` of the migrations.
 //!
 //! A round trip costs as much as a flush of the disk, so all of it is one function in the
 //! database. What it locks, and in which order, stands there.
@@ -45,6 +45,66 @@ enum Outcome {
     Leased,
 }
 
+/// One message as the database takes it: the type `inbound` of the migrations, which says what each
+/// field means.
+#[derive(sqlx::Type)]
+#[sqlx(type_name = "inbound")]
+struct Entry {
+    new_message: Uuid,
+    new_turn: Uuid,
+    new_conversation: Uuid,
+    to_conversation: Option<Uuid>,
+    to_key: Option<String>,
+    host: Uuid,
+    sender: Uuid,
+    agent: Uuid,
+    may_steer: bool,
+    said_by: String,
+    said_in: String,
+    reply_to: String,
+    by_schedule: Option<Uuid>,
+    key_channel: String,
+    key_account: String,
+    key_id: Option<String>,
+    key_hash: Vec<u8>,
+    part: Vec<u8>,
+    visible: String,
+    written_at: Option<Instant>,
+    files: Vec<Uuid>,
+}
+
+impl Entry {
+    fn of(inbound: &Inbound) -> Result<Self, Error> {
+        let (to_conversation, to_key) = match &inbound.target {
+            Target::Existing(id) => (Some(id.0), None),
+            Target::Key(key) => (None, Some(key.0.clone())),
+        };
+        Ok(Self {
+            new_message: MessageId::new().0,
+            new_turn: TurnId::new().0,
+            new_conversation: ConversationId::new().0,
+            to_conversation,
+            to_key,
+            host: inbound.host.0,
+            sender: inbound.person.0,
+            agent: inbound.agent.0,
+            may_steer: inbound.meeting == Meeting::Steer && !inbound.source.is_internal(),
+            said_by: inbound.provenance.label().to_owned(),
+            said_in: json_of(&inbound.source)?,
+            reply_to: json_of(&inbound.reply)?,
+            by_schedule: schedule_of(inbound),
+            key_channel: inbound.reply.channel.clone(),
+            key_account: inbound.reply.account.clone(),
+            key_id: key_of(inbound),
+            key_hash: inbound.body_hash.to_vec(),
+            part: encode_parts(&parts_of(inbound))?,
+            visible: without_nul(&inbound.text),
+            written_at: inbound.sent_at.map(Instant),
+            files: inbound.attachments.iter().map(|file| file.blob.id.0).collect(),
+        })
+    }
+}
+
 /// What the database says of one message.
 struct Row {
     outcome: String,
@@ -89,49 +149,13 @@ pub(crate) async fn accept_in(
     inbounds: &[Inbound],
     lessee: Lessee,
 ) -> Result<Batch, Error> {
-    let origins = json_of(inbounds, |inbound| &inbound.reply)?;
-    let sources = json_of(inbounds, |inbound| &inbound.source)?;
-    let parts: Vec<Vec<u8>> =
-        inbounds.iter().map(|i| encode_parts(&parts_of(i))).collect::<Result<_, Error>>()?;
-    let (file_of, file_blob): (Vec<i64>, Vec<Uuid>) = (1..)
-        .zip(inbounds)
-        .flat_map(|(place, i)| i.attachments.iter().map(move |file| (place, file.blob.id.0)))
-        .unzip();
+    let batch = inbounds.iter().map(Entry::of).collect::<Result<Vec<_>, Error>>()?;
     let rows = query_as!(
         Row,
         r#"select outcome as "outcome!", conversation, message, turn, blob, owner, token
-           from accept_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-                                $26)"#,
+           from accept_batch($1, $2, $3, $4, $5)"#,
         scope == MessageScope::Own,
-        &each(inbounds, |_| MessageId::new().0),
-        &each(inbounds, |_| TurnId::new().0),
-        &each(inbounds, |_| ConversationId::new().0),
-        &each(inbounds, |i| match &i.target {
-            Target::Existing(id) => Some(id.0),
-            Target::Key(_) => None,
-        }) as &[Option<Uuid>],
-        &each(inbounds, |i| match &i.target {
-            Target::Existing(_) => None,
-            Target::Key(key) => Some(key.0.clone()),
-        }) as &[Option<String>],
-        &each(inbounds, |i| i.host.0),
-        &each(inbounds, |i| i.person.0),
-        &each(inbounds, |i| i.agent.0),
-        &each(inbounds, |i| i.meeting == Meeting::Steer && !i.source.is_internal()),
-        &each(inbounds, |i| i.provenance.label().to_owned()),
-        &sources,
-        &origins,
-        &each(inbounds, schedule_of) as &[Option<Uuid>],
-        &each(inbounds, |i| i.reply.channel.clone()),
-        &each(inbounds, |i| i.reply.account.clone()),
-        &each(inbounds, key_of) as &[Option<String>],
-        &each(inbounds, |i| i.body_hash.to_vec()),
-        &parts,
-        &each(inbounds, |i| without_nul(&i.text)),
-        &each(inbounds, |i| i.sent_at.map(Instant)) as &[Option<Instant>],
-        &file_of,
-        &file_blob,
+        &batch as &[Entry],
         lessee.worker.0,
         i32::try_from(lessee.places).unwrap_or(i32::MAX),
         PgInterval { months: 0, days: 0, microseconds: micros(lessee.lease) },
@@ -206,19 +230,9 @@ fn no_conversation(inbound: &Inbound) -> AcceptError {
     AcceptError::NoConversation { id }
 }
 
-fn each<T>(inbounds: &[Inbound], of: impl Fn(&Inbound) -> T) -> Vec<T> {
-    inbounds.iter().map(of).collect()
-}
-
-fn json_of<T: serde::Serialize>(
-    inbounds: &[Inbound],
-    of: impl Fn(&Inbound) -> &T,
-) -> Result<Vec<String>, Error> {
-    let json = |inbound| {
-        let bytes = encode("an address", of(inbound))?;
-        Ok(without_nul(&String::from_utf8_lossy(&bytes)).replace("\\u0000", "\u{fffd}"))
-    };
-    inbounds.iter().map(json).collect()
+fn json_of(value: &impl serde::Serialize) -> Result<String, Error> {
+    let bytes = encode("an address", value)?;
+    Ok(without_nul(&String::from_utf8_lossy(&bytes)).replace("\\u0000", "\u{fffd}"))
 }
 
 fn schedule_of(inbound: &Inbound) -> Option<Uuid> {
