@@ -20,6 +20,7 @@ mod body;
 mod body_memory;
 mod callback;
 pub mod config;
+mod fairness;
 mod files;
 mod guard;
 mod handlers;

@@ -6,7 +6,9 @@
 
 use crate::{
     app::{Api, App},
-    body, callback, guard,
+    body, callback,
+    fairness::{Share, Shares},
+    guard,
     min_rate::MinRate,
     problem::Problem,
     routes::{self, lookup::Listener},
@@ -75,7 +77,9 @@ impl Api {
             accept_loop(Arc::clone(&server), ListenerGroup::Front(public, internal), places);
         let back = async {
             if let Some(listener) = callback {
-                accept_loop(server, ListenerGroup::Callback(listener), callback::CONNECTIONS).await;
+                let shares = Shares::new(callback::CONNECTIONS);
+                let group = ListenerGroup::Callback(listener, shares);
+                accept_loop(server, group, callback::CONNECTIONS.all).await;
             }
         };
         tokio::join!(front, back);
@@ -95,7 +99,8 @@ pub struct Listeners {
 /// Listeners that share their places.
 enum ListenerGroup {
     Front(TcpListener, TcpListener),
-    Callback(TcpListener),
+    /// Everybody who comes here has an address of their own, which a proxy's clients have not.
+    Callback(TcpListener, Arc<Shares>),
 }
 
 impl ListenerGroup {
@@ -105,9 +110,25 @@ impl ListenerGroup {
                 accepted = public.accept() => (accepted, Listener::Public),
                 accepted = internal.accept() => (accepted, Listener::Internal),
             },
-            Self::Callback(listener) => (listener.accept().await, Listener::Callback),
+            Self::Callback(listener, _) => (listener.accept().await, Listener::Callback),
         }
     }
+
+    /// What a connection from this address holds while it lasts.
+    fn admit(&self, peer: IpAddr) -> Admission {
+        match self {
+            Self::Front(..) => Admission::Free,
+            Self::Callback(_, shares) => {
+                shares.take(peer).map_or(Admission::Refused, Admission::Share)
+            }
+        }
+    }
+}
+
+enum Admission {
+    Free,
+    Share(Share),
+    Refused,
 }
 
 /// Takes connections in, so many at once, until the shutdown, and waits for their end.
@@ -130,10 +151,16 @@ async fn accept_loop(server: Arc<Server>, group: ListenerGroup, places: usize) {
         };
         match accepted {
             Ok((socket, peer)) => {
+                let share = match group.admit(peer.ip()) {
+                    Admission::Free => None,
+                    Admission::Share(share) => Some(share),
+                    // It is hung up on, and comes again.
+                    Admission::Refused => continue,
+                };
                 let server = Arc::clone(&server);
                 connections.spawn(async move {
                     connection(server, socket, peer, listener).await;
-                    drop(place);
+                    drop((place, share));
                 });
             }
             Err(error) => {
@@ -199,7 +226,10 @@ async fn http(
     }
     let takeover = Takeover::default();
     let shutdown = server.app.shutdown.clone();
-    let timeout = server.app.api.config.request_timeout();
+    let head = match listener {
+        Listener::Public | Listener::Internal => server.app.api.config.request_timeout(),
+        Listener::Callback => callback::HEAD,
+    };
     let service = {
         let takeover = takeover.clone();
         service_fn(move |request: hyper::Request<Incoming>| {
@@ -212,7 +242,7 @@ async fn http(
     };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(timeout)
+        .header_read_timeout(head)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(socket), service);
     let mut ending = false;

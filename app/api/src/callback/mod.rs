@@ -15,6 +15,7 @@ mod results;
 
 use crate::{
     app::App,
+    fairness::ShareLimits,
     problem::{Kind, Problem},
 };
 use axum::{
@@ -24,11 +25,16 @@ use axum::{
     routing::{get, post, put},
 };
 use famulus_core::runner::RunnerCredentials;
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Connections of all sandboxes at once; more of them wait. They take no place of a connection of people.
-pub(crate) const CONNECTIONS: usize = 256;
+/// Connections of all sandboxes at once. They take no place of a connection of people. A runner holds
+/// one while it probes, and one for each late result; who is refused comes again.
+pub(crate) const CONNECTIONS: ShareLimits = ShareLimits { all: 512, per_address: 16, first: 128 };
+
+/// How long a head may take, and a connection that says nothing: a Pod of the same cluster sends its
+/// few hundred bytes at once.
+pub(crate) const HEAD: Duration = Duration::from_secs(5);
 
 /// The names that the protocol of runners gives to headers.
 const PLUGIN: &str = "famulus-plugin";

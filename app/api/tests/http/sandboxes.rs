@@ -16,8 +16,14 @@ use jiff::SignedDuration;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use std::net::{IpAddr, Ipv4Addr};
-use tokio::{io::AsyncReadExt as _, net::TcpStream};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+};
 
 const TOKEN: &str = "the-token-of-this-call";
 const CALL: &str = "0190a000-0000-7000-8000-000000000001.0.0.0";
@@ -40,6 +46,11 @@ async fn expect(world: &World, id: &str, token: &str, expires: SignedDuration) -
     };
     world.store.expect(&call).await.unwrap();
     conversation
+}
+
+fn client_from(address: Ipv4Addr) -> Client {
+    let builder = Client::builder().no_proxy().tls_certs_only([]);
+    builder.local_address(IpAddr::V4(address)).build().unwrap()
 }
 
 fn at_door(world: &World, method: Method, path: &str, plugin: &str) -> RequestBuilder {
@@ -128,12 +139,7 @@ async fn a_forged_result_is_refused_and_changes_nothing() {
         let (other, late) = ("another.call", "late.call");
         expect(world, other, "another-token", SignedDuration::from_hours(1)).await;
         expect(world, late, "late-token", SignedDuration::from_hours(-1)).await;
-        let elsewhere = Client::builder()
-            .no_proxy()
-            .tls_certs_only([])
-            .local_address(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)))
-            .build()
-            .unwrap();
+        let elsewhere = client_from(Ipv4Addr::new(127, 0, 0, 2));
         let path = format!("/internal/v1/calls/{CALL}/result");
         let right = || delivering(world, "weather", CALL, TOKEN);
         let cases = [
@@ -192,6 +198,77 @@ async fn no_door_opens_with_the_key_of_another() {
         let mut canary = TcpStream::connect(world.canary).await.unwrap();
         canary.read_to_string(&mut greeting).await.unwrap();
         assert_eq!(greeting, "famulus\n");
+    })
+    .await;
+}
+
+/// As many connections as asked for, each with a head that never ends.
+async fn half_open(world: &World, from: Ipv4Addr, count: usize) -> Vec<TcpStream> {
+    let mut sockets = Vec::new();
+    for _ in 0..count {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        let mut socket = socket.connect(world.callback).await.unwrap();
+        // Who is over its number is hung up on, perhaps before this.
+        let _hung_up = socket.write_all(b"GET /internal/v1/ping HTTP/1.1\r\nhost: ").await;
+        sockets.push(socket);
+    }
+    sockets
+}
+
+/// What a probe from this address is told, within the two seconds that a probe waits.
+async fn probe(world: &World, from: Ipv4Addr) -> Result<u16, String> {
+    let client = client_from(from);
+    let url = format!("http://{}/internal/v1/ping", world.callback);
+    match tokio::time::timeout(Duration::from_secs(2), client.get(url).send()).await {
+        Ok(Ok(answer)) => Ok(answer.status().as_u16()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_late) => Err("no answer in 2 s".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn half_open_requests_shut_out_nobody_but_their_own_address() {
+    with_server(config(), async |world| {
+        let conversation = expect(world, CALL, TOKEN, SignedDuration::from_hours(1)).await;
+        let held = half_open(world, Ipv4Addr::new(127, 0, 0, 2), 600).await;
+        assert_eq!(probe(world, Ipv4Addr::new(127, 0, 0, 3)).await, Ok(204));
+        // Results come in from another address, too.
+        let delivered = status(delivering(world, "weather", CALL, TOKEN));
+        let delivered = tokio::time::timeout(Duration::from_secs(2), delivered).await;
+        assert_eq!(delivered, Ok(204));
+        assert_eq!(messages(world, conversation).await.len(), 1);
+        drop(held);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_probe_gets_through_although_many_addresses_hold_all_that_they_may() {
+    with_server(config(), async |world| {
+        let mut held = Vec::new();
+        for last in 10..60 {
+            held.extend(half_open(world, Ipv4Addr::new(127, 0, 1, last), 20).await);
+        }
+        for last in 1..5 {
+            assert_eq!(probe(world, Ipv4Addr::new(127, 0, 2, last)).await, Ok(204));
+        }
+        drop(held);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_waited_for_briefly() {
+    with_server(config(), async |world| {
+        let begun = Instant::now();
+        let mut socket = half_open(world, Ipv4Addr::new(127, 0, 0, 2), 1).await.remove(0);
+        let mut rest = Vec::new();
+        let ended = socket.read_to_end(&mut rest);
+        let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+        assert!(ended.is_ok(), "the connection is still held after {:?}", begun.elapsed());
+        // Its place is free again.
+        assert_eq!(probe(world, Ipv4Addr::new(127, 0, 0, 2)).await, Ok(204));
     })
     .await;
 }
