@@ -42,7 +42,12 @@ impl Plugins {
             }
             Self::Given(ports) => Ok(ports),
             Self::Cluster(cluster) => {
-                let config::Cluster { sandbox_namespace, root_key_file, callback_url } = cluster;
+                let config::Cluster {
+                    sandbox_namespace,
+                    root_key_file,
+                    callback_url,
+                    token_secret: _,
+                } = cluster;
                 let config = famulus_cluster::Config {
                     sandbox_namespace,
                     root_key_file,

@@ -1,8 +1,9 @@
 //! The first token: made at the first start, kept in a file that only its owner can read.
 
+use crate::{config::TokenSecret, say};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use famulus_core::{ids::PersonId, person::Scope};
-use famulus_store::Store;
+use famulus_store::{Store, TokenStanding};
 use rand::Rng as _;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -27,7 +28,7 @@ pub enum TokenError {
     },
     #[error("there is no token file at {}; start the assistant once with `famulus up`, or name the file with --token-file", path.display())]
     Missing { path: PathBuf },
-    #[error("the token could not be stored")]
+    #[error("the token could not be stored; see whether the database answers")]
     Store(#[source] famulus_store::Error),
 }
 
@@ -59,38 +60,105 @@ pub fn read(path: &Path) -> Result<SecretString, TokenError> {
     }
 }
 
-/// Makes the owner's first token if there is no token file; returns it when it is new.
+/// What a start found of the first token, or made of it.
+#[derive(Debug)]
+pub enum FirstToken {
+    /// The file's token works, and did so before.
+    Known,
+    /// The database learned of it just now.
+    New(SecretString),
+    /// The one before was revoked: the file holds this one instead.
+    Renewed(SecretString),
+    /// It was revoked, and the file cannot be given another.
+    Revoked(TokenError),
+}
+
+impl FirstToken {
+    /// For whoever started the assistant. The token itself is shown to a person, and to nobody else.
+    pub(crate) fn in_words(&self, path: &Path, secret: Option<&TokenSecret>) -> String {
+        let file = path.display();
+        let shown = |token: &SecretString| {
+            if say::is_to_a_person() {
+                format!("{} (again with `famulus token`)", token.expose_secret())
+            } else {
+                format!("in {file}")
+            }
+        };
+        match self {
+            Self::Known => format!("in {file}"),
+            Self::New(token) => shown(token),
+            Self::Renewed(token) => {
+                format!("{}; it is a new one, since the one before was revoked", shown(token))
+            }
+            Self::Revoked(_) => {
+                let remedy = remedy(path, secret);
+                format!("none: the one in {file} was revoked. For a new one:\n    {remedy}")
+            }
+        }
+    }
+}
+
+/// What gives the file another token, where this program cannot.
+pub(crate) fn remedy(path: &Path, secret: Option<&TokenSecret>) -> String {
+    match secret {
+        Some(TokenSecret { namespace, name }) => format!(
+            "kubectl -n {namespace} patch secret {name} -p \
+             \"{{\\\"stringData\\\":{{\\\"token\\\":\\\"$(openssl rand -hex 32)\\\"}}}}\" && \
+             kubectl -n {namespace} rollout restart deployment -l app.kubernetes.io/component=app"
+        ),
+        None => format!("make {} writable, and start the assistant again", path.display()),
+    }
+}
+
+/// Sees to it that the file holds a token of the owner that works. A revoked one stays revoked.
 ///
 /// The file is written whole before the database learns of the token: a crash in between leaves a
 /// file whose token does not work, which [`ensure`] repairs at the next start.
-pub async fn ensure(
-    store: &Store,
-    owner: PersonId,
-    path: &Path,
-) -> Result<Option<SecretString>, TokenError> {
-    let token = match read(path) {
-        Ok(token) => {
-            let known =
-                store.authenticate(hash(token.expose_secret())).await.map_err(TokenError::Store)?;
-            if known.is_some() {
-                return Ok(None);
-            }
-            token
-        }
+pub async fn ensure(store: &Store, owner: PersonId, path: &Path) -> Result<FirstToken, TokenError> {
+    match read(path) {
         Err(TokenError::Missing { .. }) => {
             let token = fresh();
             write(path, token.expose_secret())?;
-            token
+            make_known(store, owner, &token).await?;
+            Ok(FirstToken::New(token))
         }
-        Err(error) => return Err(error),
-    };
+        Err(error) => Err(error),
+        Ok(token) => match standing(store, &token).await? {
+            TokenStanding::Valid => Ok(FirstToken::Known),
+            TokenStanding::Unknown => {
+                make_known(store, owner, &token).await?;
+                Ok(FirstToken::New(token))
+            }
+            TokenStanding::Revoked => {
+                let token = fresh();
+                if let Err(error) = write(path, token.expose_secret()) {
+                    return Ok(FirstToken::Revoked(error));
+                }
+                make_known(store, owner, &token).await?;
+                Ok(FirstToken::Renewed(token))
+            }
+        },
+    }
+}
+
+async fn standing(store: &Store, token: &SecretString) -> Result<TokenStanding, TokenError> {
+    store.token_standing(hash(token.expose_secret())).await.map_err(TokenError::Store)
+}
+
+/// Makes a token the owner's. Another process may have made the same file's token known meanwhile.
+async fn make_known(
+    store: &Store,
+    owner: PersonId,
+    token: &SecretString,
+) -> Result<(), TokenError> {
     let hash = hash(token.expose_secret());
     let made = store.create_token(owner, "first token", Scope::Owner, hash).await;
-    let Err(error) = made else { return Ok(Some(token)) };
-    // Another process may have made the same file's token known meanwhile.
-    match store.authenticate(hash).await {
-        Ok(Some(_)) => Ok(None),
-        Ok(None) | Err(_) => Err(TokenError::Store(error)),
+    let Err(error) = made else { return Ok(()) };
+    match standing(store, token).await {
+        Ok(TokenStanding::Valid) => Ok(()),
+        Ok(TokenStanding::Unknown | TokenStanding::Revoked) | Err(_) => {
+            Err(TokenError::Store(error))
+        }
     }
 }
 
@@ -110,7 +178,11 @@ fn write(path: &Path, token: &str) -> Result<(), TokenError> {
     file.write_all(token.as_bytes()).map_err(failed)?;
     file.write_all(b"\n").map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)
+    fs::rename(&temporary, path).map_err(|source| {
+        // A token that nobody will know is not left lying about.
+        let _left = fs::remove_file(&temporary);
+        failed(source)
+    })
 }
 
 #[cfg(test)]

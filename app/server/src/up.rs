@@ -7,7 +7,8 @@ use crate::{
     descriptors,
     paths::Paths,
     plugins::Plugins,
-    say, token,
+    say,
+    token::{self, FirstToken},
 };
 use anyhow::Context;
 use famulus_api::Listeners;
@@ -19,7 +20,7 @@ use famulus_local::{
 };
 use famulus_models::Models;
 use famulus_store::Connect;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -115,15 +116,24 @@ pub async fn run(
     let token_path = token::path(&data_dir);
     // A file that is there is told to the database again: the start that should have done so may
     // have died in between.
-    let made = if database == DatabaseSource::Private || app.owner_is_new || token_path.exists() {
+    let first = if database == DatabaseSource::Private || app.owner_is_new || token_path.exists() {
         token::ensure(&app.store, app.owner.id, &token_path).await?
     } else {
-        None
+        FirstToken::Known
     };
-    if let Some(token) = &made {
+    if let FirstToken::New(token) | FirstToken::Renewed(token) = &first {
         config::hide(&redactor, token.expose_secret());
     }
-    announce(&app, &token_path, made.as_ref(), postgres.as_ref(), demo);
+    let secret = config.cluster.as_ref().and_then(|cluster| cluster.token_secret.as_ref());
+    if let FirstToken::Revoked(error) = &first {
+        tracing::warn!(
+            error = famulus_errors::chain(error),
+            remedy = token::remedy(&token_path, secret),
+            "the first token was revoked, and its file cannot be given a new one",
+        );
+    }
+    let your_token = first.in_words(&token_path, secret);
+    announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
     watch_config(&app, file, telemetry, &tasks);
     tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
     app.ready();
@@ -257,7 +267,7 @@ async fn private_postgres(
 fn announce(
     app: &App,
     token_path: &Path,
-    made: Option<&SecretString>,
+    your_token: &str,
     postgres: Option<&PrivatePostgres>,
     demo: bool,
 ) {
@@ -274,16 +284,7 @@ fn announce(
         "  or:          curl -u :\"$(cat {})\" -H 'content-type: application/json' \\\n                 -d '{{\"message\":\"Remember that my cat is called Miso. What time is it?\"}}' {url}/chat",
         token_path.display()
     ));
-    if let Some(token) = made
-        && say::is_to_a_person()
-    {
-        say::line(&format!(
-            "  Your token:  {} (again with `famulus token`)",
-            token.expose_secret()
-        ));
-    } else {
-        say::line(&format!("  Your token:  in {}", token_path.display()));
-    }
+    say::line(&format!("  Your token:  {your_token}"));
     say::line(&format!("  It can:      {}", app.tool_names.join(", ")));
     if demo {
         say::line(

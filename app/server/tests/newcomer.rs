@@ -64,12 +64,13 @@ struct Up {
 
 impl Up {
     fn start(place: &Place) -> Self {
-        let mut child = famulus(&place.data())
-            .arg("up")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = famulus(&place.data());
+        command.arg("up");
+        Self::from(place, command)
+    }
+
+    fn from(place: &Place, mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said = String::new();
         let mut url = None;
@@ -181,7 +182,7 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     let mut up = Up::start(&place);
     let reply = up.chat("What is my cat called?").await;
     assert!(reply.contains("Miso"), "a second start finds the same data: {reply}");
-    let listed = knowledge(&up).await;
+    let listed = get(&up, "/v1/knowledge").await;
     let id = listed["knowledge"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
     change_memory(&up, &id, "My cat is called Yuzu.").await;
     let reply = up.chat("What is my cat called?").await;
@@ -226,16 +227,113 @@ async fn a_first_conversation_survives_a_restart_and_a_crash() {
     up.stop();
 }
 
-async fn knowledge(up: &Up) -> Value {
-    client()
-        .get(format!("{}/v1/knowledge", up.url))
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_first_token_stays_revoked_and_the_file_gets_a_new_one() {
+    let place = Place::new("revoked-token");
+    let up = Up::start(&place);
+    let revoked = up.token.clone();
+    revoke(&up).await;
+    up.stop();
+
+    let up = Up::start(&place);
+    assert_ne!(up.token, revoked);
+    assert!(up.said.contains("was revoked"), "{}", up.said);
+    assert!(!up.said.contains(&up.token), "the token is not printed into a pipe");
+    assert_eq!(status_with(&up, &revoked).await, 401, "a revoked token stays revoked");
+    assert_eq!(status_with(&up, &up.token).await, 200);
+    let mode = fs::metadata(place.data().join("token")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let renewed = up.token.clone();
+    let log = up.stop();
+    assert!(!log.contains(&renewed) && !log.contains(&revoked), "no token is logged");
+
+    let up = Up::start(&place);
+    assert_eq!(up.token, renewed, "it is made once");
+    assert!(!up.said.contains("was revoked"), "it is said once: {}", up.said);
+    up.stop();
+}
+
+/// As in a cluster, where the file is a Secret and nothing replaces a file that is mounted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_token_of_a_secret_leaves_the_assistant_running_and_names_the_command() {
+    let place = Place::new("revoked-secret");
+    let up = Up::start(&place);
+    let (_, spare) = up.post("/v1/tokens", json!({"name": "spare", "scope": "owner"})).await;
+    let spare = spare["token"].as_str().unwrap().to_owned();
+    let revoked = up.token.clone();
+    revoke(&up).await;
+    up.stop();
+
+    for _ in 0..2 {
+        let up = Up::from(&place, mounted(&place));
+        assert_eq!(up.token, revoked, "the Secret is not the assistant's to change");
+        assert!(!place.data().join("token.new").exists());
+        assert_eq!(status_with(&up, &revoked).await, 401);
+        assert_eq!(status_with(&up, &spare).await, 200);
+        let command = "kubectl -n assistant patch secret home-token -p";
+        assert!(up.said.contains(command), "{}", up.said);
+        let log = up.stop();
+        assert!(log.contains("WARN") && log.contains(command), "{log}");
+    }
+}
+
+/// `famulus` in a cluster that does not answer, with the file `token` mounted.
+fn mounted(place: &Place) -> Command {
+    let key = place.0.join("key");
+    fs::write(&key, [7; 32]).unwrap();
+    let kube = place.0.join("kubeconfig");
+    let known = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "none",
+        "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "none", "user": {}}],
+        "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+    });
+    fs::write(&kube, known.to_string()).unwrap();
+    let inner = famulus(&place.data());
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--map-current-user", "--keep-caps"]);
+    }
+    command.args(["--mount", "sh", "-c"]);
+    command.arg(r#"mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" up"#);
+    command.arg("sh").arg(place.data().join("token")).arg(inner.get_program());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+        .env("KUBECONFIG", kube)
+        .env("FAMULUS_CLUSTER__SANDBOX_NAMESPACE", "assistant-sandbox")
+        .env("FAMULUS_CLUSTER__ROOT_KEY_FILE", key)
+        .env("FAMULUS_CLUSTER__CALLBACK_URL", "http://127.0.0.1:1")
+        .env("FAMULUS_CLUSTER__TOKEN_SECRET__NAMESPACE", "assistant")
+        .env("FAMULUS_CLUSTER__TOKEN_SECRET__NAME", "home-token")
+        .stdin(Stdio::null());
+    command
+}
+
+async fn revoke(up: &Up) {
+    let tokens = get(up, "/v1/tokens").await;
+    let id = tokens["tokens"][0]["id"].as_str().unwrap_or_else(|| panic!("{tokens}"));
+    let gone = client()
+        .delete(format!("{}/v1/tokens/{id}", up.url))
         .bearer_auth(&up.token)
         .send()
         .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap()
+        .unwrap();
+    assert_eq!(gone.status().as_u16(), 204);
+}
+
+async fn status_with(up: &Up, token: &str) -> u16 {
+    let asked = client().get(format!("{}/v1/me", up.url)).bearer_auth(token);
+    asked.send().await.unwrap().status().as_u16()
+}
+
+async fn get(up: &Up, path: &str) -> Value {
+    let asked = client().get(format!("{}{path}", up.url)).bearer_auth(&up.token);
+    asked.send().await.unwrap().json().await.unwrap()
 }
 
 /// Replaces a memory as its owner would: the old one goes, a new one comes.

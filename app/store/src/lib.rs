@@ -49,7 +49,7 @@ pub use events::Cursor;
 pub use inspect::{DatabaseFacts, QueueReport};
 pub use late_calls::{ExpectedCall, LateState};
 pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
-pub use people::{NewPerson, PersonChange, PersonError, TokenInfo};
+pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
 pub use retention::{Retention, SweptRows};
 pub use revisions::{BundleError, BundleStream};
 pub use schedules::{SlotInfo, SlotOutcome};

@@ -115,6 +115,11 @@ pub const KEYS: &[Key] = &[
         "cluster.callback_url",
         "where runners find api.callback_listen of any process; a name is looked up for each call",
     ),
+    restart(
+        "cluster.token_secret.namespace",
+        "namespace of the Secret that the file `token` is mounted from, for the command that replaces it",
+    ),
+    restart("cluster.token_secret.name", "name of that Secret"),
     live(
         "telemetry.log",
         "error, warn, info, debug, trace, or directives such as info,famulus_queue=debug",

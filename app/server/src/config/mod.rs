@@ -141,6 +141,15 @@ pub struct Cluster {
     pub sandbox_namespace: String,
     pub root_key_file: PathBuf,
     pub callback_url: Url,
+    pub token_secret: Option<TokenSecret>,
+}
+
+/// The Secret that the file `token` is mounted from.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSecret {
+    pub namespace: String,
+    pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

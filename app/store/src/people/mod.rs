@@ -5,7 +5,7 @@
 
 mod tokens;
 
-pub use tokens::TokenInfo;
+pub use tokens::{TokenInfo, TokenStanding};
 
 use crate::{
     codec::{read_enum, without_nul},

@@ -23,7 +23,32 @@ pub struct TokenInfo {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// What the database knows of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenStanding {
+    Unknown,
+    Valid,
+    /// For good: it is never made valid again.
+    Revoked,
+}
+
 impl Store {
+    /// Whether the token with this SHA-256 was ever made, and still holds.
+    pub async fn token_standing(&self, hash: [u8; 32]) -> Result<TokenStanding, Error> {
+        let valid = sqlx::query_scalar!(
+            r#"select revoked_at is null as "valid!" from token where hash = $1"#,
+            &hash[..],
+        )
+        .fetch_optional(&self.relaxed)
+        .await
+        .map_err(Error::on("look a token up"))?;
+        Ok(match valid {
+            None => TokenStanding::Unknown,
+            Some(true) => TokenStanding::Valid,
+            Some(false) => TokenStanding::Revoked,
+        })
+    }
+
     /// Who holds the token with this SHA-256; `None` when there is none, or it was revoked.
     pub async fn authenticate(&self, hash: [u8; 32]) -> Result<Option<Caller>, Error> {
         let row = sqlx::query!(

@@ -27,6 +27,8 @@ fn the_app_is_told_where_it_is() {
         ("FAMULUS_CLUSTER__SANDBOX_NAMESPACE", "assistant-sandbox"),
         ("FAMULUS_CLUSTER__ROOT_KEY_FILE", "/run/famulus/root-key/key"),
         ("FAMULUS_CLUSTER__CALLBACK_URL", "http://home-callback:3002"),
+        ("FAMULUS_CLUSTER__TOKEN_SECRET__NAMESPACE", "assistant"),
+        ("FAMULUS_CLUSTER__TOKEN_SECRET__NAME", "home-token"),
     ];
     for (name, value) in table {
         assert_eq!(environment.get(name), Some(&value), "{name}");
