@@ -1,17 +1,20 @@
 //! Asking the model: streaming, silence, and trying again.
 
-use crate::stream::{BATCH, Stream};
+use crate::{
+    patience::RETRIES,
+    stream::{BATCH, Stream},
+};
 use famulus_core::{
     event::{DeltaKind, Event, Status},
     message::{Part, PartBody, Provenance, Sentinel, visible_text},
-    model::{Disposition, Model, ModelError, ModelEvent, ModelReply, ModelRequest},
+    model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest},
 };
 use futures::StreamExt;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// How long a model may say nothing.
+/// How long a model may say nothing, and how it is asked again.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Before its first sign of life: a local model may have to be loaded.
@@ -20,16 +23,20 @@ pub struct Timeouts {
     pub between: Duration,
     /// Tries after the first, with growing pauses.
     pub retries: u32,
+    /// What one turn may lose to a provider that fails: tries without a word, and pauses.
+    pub outage: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { first: Duration::from_mins(10), between: Duration::from_mins(1), retries: 3 }
+        Self {
+            first: Duration::from_mins(10),
+            between: Duration::from_mins(1),
+            retries: RETRIES,
+            outage: Duration::from_mins(15),
+        }
     }
 }
-
-/// The longest pause between two tries, whatever the provider asks for.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// What came of one try.
 pub(crate) enum AskOutcome {
@@ -86,10 +93,10 @@ pub(crate) async fn ask(
     famulus_core::crash::before("model.ask");
     let mut events = model.ask(request);
     let mut shown = Shown::default();
-    let mut alive = false;
+    let mut limit = timeouts.first;
+    let mut silent_at = Instant::now() + limit;
     let mut store_at: Option<Instant> = None;
     loop {
-        let limit = if alive { timeouts.between } else { timeouts.first };
         let due = store_at;
         let event = tokio::select! {
             biased;
@@ -103,7 +110,7 @@ pub(crate) async fn ask(
                 }
                 continue;
             }
-            event = timeout(limit, events.next()) => event,
+            event = timeout_at(silent_at, events.next()) => event,
         };
         let event = match event {
             Ok(Some(Ok(event))) => event,
@@ -114,7 +121,8 @@ pub(crate) async fn ask(
                 return AskOutcome::Broke { error, shown };
             }
         };
-        alive = true;
+        limit = timeouts.between;
+        silent_at = Instant::now() + limit;
         match event {
             ModelEvent::Ping => {}
             ModelEvent::Text(text) => {
@@ -153,39 +161,10 @@ fn show_rest(reply: &ModelReply, shown: &Shown, stream: &mut Stream) {
     }
 }
 
-/// How long to wait before the next try, or `None` when there is none.
-pub(crate) fn pause(error: &ModelError, tried: u32, retries: u32) -> Option<Duration> {
-    if tried >= retries {
-        return None;
-    }
-    match error.disposition() {
-        Disposition::TellUser => None,
-        Disposition::Retry { after: Some(after) } => Some(after.min(LONGEST_PAUSE)),
-        Disposition::Retry { after: None } => Some(Duration::from_secs(1 << tried.min(3))),
-    }
-}
-
 /// Says that a try failed and another follows.
 pub(crate) fn show_error(stream: &mut Stream, turn: famulus_core::ids::TurnId, error: &ModelError) {
     stream.emit(Event::Status {
         turn,
         status: Status::Error { message: error.to_string(), retrying: true },
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_end() {
-        let cut = ModelError::Cut;
-        let pauses: Vec<_> = (0..5).map(|tried| pause(&cut, tried, 4)).collect();
-        let seconds = |s| Some(Duration::from_secs(s));
-        assert_eq!(pauses, [seconds(1), seconds(2), seconds(4), seconds(8), None]);
-        let busy = |s| ModelError::Busy { status: 429, after: Some(Duration::from_secs(s)) };
-        assert_eq!(pause(&busy(5), 0, 3), seconds(5));
-        assert_eq!(pause(&busy(5000), 0, 3), seconds(60));
-        assert_eq!(pause(&ModelError::Unauthorized { status: 401 }, 0, 3), None);
-    }
 }

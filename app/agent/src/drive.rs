@@ -4,6 +4,7 @@ use crate::{
     ask::Shown,
     calls::Checked,
     driver::{DriveError, Driven, Driver},
+    patience::Patience,
     run::Run,
     step::{Input, State},
     stream::Stream,
@@ -76,6 +77,7 @@ impl Driver {
             driver: self,
             fence,
             usage: loaded.usage,
+            patience: Patience::new(turn, self.limits.timeouts.outage),
             steps: loaded.steps,
             turn: loaded,
             stream,
@@ -94,8 +96,9 @@ impl Driver {
         };
         let driven = run.until_done(state, begin).await?;
         if driven == Driven::Ended(TurnState::Complete) && run.turn.untitled {
-            let title = title::ask(self.model.as_ref(), Arc::clone(&self.blobs), &run.turn).await;
-            if let Some(title) = title
+            let title = title::ask(self.model.as_ref(), Arc::clone(&self.blobs), &run.turn);
+            // Whoever has the conversation next asks for one that is missing.
+            if let Some(Some(title)) = abandon.run_until_cancelled(title).await
                 && let Err(error) = self.log.set_title(turn, &title).await
             {
                 tracing::warn!(error = %error, "a title was not stored; the next turn asks again");

@@ -24,6 +24,7 @@ pub mod driver;
 mod finish;
 pub mod live;
 pub mod normalise;
+mod patience;
 pub mod prompt;
 pub mod repeats;
 mod run;

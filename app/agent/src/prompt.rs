@@ -156,7 +156,11 @@ fn size(message: &Message) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use famulus_core::ids::{KnowledgeId, TurnId};
+    use famulus_core::{
+        agent::{Budgets, Grants},
+        ids::{AgentId, KnowledgeId, PersonId, TurnId},
+        person::Role,
+    };
     use uuid::Uuid;
 
     fn entry(n: u128, kind: KnowledgeKind, title: &str, body: &str) -> Knowledge {
@@ -168,6 +172,31 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
         }
+    }
+
+    #[test]
+    fn the_instructions_name_the_person_and_the_time_zone() {
+        let agent = Agent {
+            id: AgentId(Uuid::nil()),
+            name: "main".into(),
+            prompt: " Be brief. ".into(),
+            model: None,
+            step_cap: None,
+            budgets: Budgets::default(),
+            tools: Grants::all(),
+        };
+        let ada = Person {
+            id: PersonId(Uuid::nil()),
+            name: "Ada".into(),
+            role: Role::Member,
+            time_zone: "Asia/Kathmandu".into(),
+            language: "en".into(),
+        };
+        let text = system(&agent, &ada);
+        let person =
+            "\nYou talk with Ada (member). Their time zone is Asia/Kathmandu, their language en.\n";
+        assert!(text.starts_with(SYSTEM) && text.contains(person), "{text}");
+        assert!(text.ends_with("\n\nBe brief.\n"), "{text}");
     }
 
     #[test]

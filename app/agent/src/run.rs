@@ -4,6 +4,7 @@ use crate::{
     ask::{self, AskOutcome, Shown},
     calls::{self, CallsOutcome, Checked, Executor},
     driver::{Driven, Driver},
+    patience::Patience,
     prompt,
     step::{Action, Decision, Input, Mode, State, step},
     stream::Stream,
@@ -37,6 +38,7 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: &'a CancellationToken,
     pub(crate) abandon: &'a CancellationToken,
     pub(crate) usage: Usage,
+    pub(crate) patience: Patience,
     pub(crate) steps: u32,
     pub(crate) tools: Arc<[ToolSpec]>,
     /// Calls of the latest recorded step.
@@ -171,10 +173,13 @@ impl<'a> Run<'a> {
             };
             tracing::warn!(error = %error, tried, "the model failed");
             metrics::counter!("famulus_model_errors_total").increment(1);
-            if !shown.is_empty() {
+            if shown.is_empty() {
+                self.patience.lose(started.elapsed());
+            } else {
                 self.record_interrupted(shown).await?;
             }
-            let Some(pause) = ask::pause(&error, tried, self.driver.limits.timeouts.retries) else {
+            let retries = self.driver.limits.timeouts.retries;
+            let Some(pause) = self.patience.pause(&error, tried, retries) else {
                 return Ok(StepResult::Input(Input::ModelFailed { message: error.to_string() }));
             };
             tried += 1;

@@ -105,7 +105,11 @@ pub enum ModelError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("the model provider asks to slow down (status {status})")]
+    #[error(
+        "the model provider asks to slow down (status {status}){}",
+        after.map(|after| format!(", and to be asked again after {} s", after.as_secs()))
+            .unwrap_or_default()
+    )]
     Busy { status: u16, after: Option<Duration> },
     #[error("the model provider failed (status {status}): {message}")]
     Failed { status: u16, message: String },

@@ -52,6 +52,10 @@ pub const KEYS: &[Key] = &[
     live("turns.first_silence_seconds", "seconds until a model's first sign of life"),
     live("turns.silence_seconds", "seconds between two signs of life, pings included"),
     live("turns.model_retries", "tries after a model's failure that may pass"),
+    live(
+        "turns.model_outage_seconds",
+        "seconds that one turn may lose to a provider that fails: tries without a word, and pauses",
+    ),
     restart("queue.lease_seconds", "seconds until another process takes over from a silent one"),
     restart("queue.max_attempts", "deaths of workers after which a turn becomes a dead letter"),
     restart("queue.grace_seconds", "seconds that running turns may finish in at shutdown"),

@@ -64,6 +64,7 @@ pub struct Turns {
     pub first_silence_seconds: u64,
     pub silence_seconds: u64,
     pub model_retries: u32,
+    pub model_outage_seconds: u64,
 }
 
 impl Default for Turns {
@@ -75,7 +76,8 @@ impl Default for Turns {
             knowledge_tokens: 8_000,
             first_silence_seconds: 600,
             silence_seconds: 60,
-            model_retries: 3,
+            model_retries: 7,
+            model_outage_seconds: 900,
         }
     }
 }
@@ -88,6 +90,7 @@ impl Turns {
                 first: Duration::from_secs(self.first_silence_seconds),
                 between: Duration::from_secs(self.silence_seconds),
                 retries: self.model_retries,
+                outage: Duration::from_secs(self.model_outage_seconds),
             },
             budget: Budget {
                 history_tokens: self.history_tokens,

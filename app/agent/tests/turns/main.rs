@@ -1,0 +1,9 @@
+//! Whole turns under a clock that the tests hold.
+#![expect(clippy::expect_used, reason = "a test's helpers fail the test")]
+
+mod desk;
+mod outage;
+mod side_by_side;
+mod silence;
+mod spans;
+mod title;
