@@ -147,6 +147,38 @@ async fn a_zone_that_is_none_is_refused() {
     .await;
 }
 
+/// Ten was the number that nobody chose; what the owner chose stays, and so do other agents.
+#[tokio::test]
+async fn the_main_agent_may_call_plugins_thirty_times_unless_the_owner_chose_another_number() {
+    with_store(async |world| {
+        let store = &world.store;
+        let external = async |name: &str| {
+            let agent = store.agent_by_name(name).await.unwrap().unwrap();
+            agent.budgets.external
+        };
+        assert_eq!(external("main").await, 30, "on a new installation");
+        let new = NewAgent {
+            name: "cook".into(),
+            prompt: String::new(),
+            model: None,
+            step_cap: None,
+            budgets: Budgets::default(),
+            tools: Grants::all(),
+        };
+        store.create_agent(new).await.unwrap().unwrap();
+        for (stored, becomes) in [(10, 30), (7, 7), (0, 0), (200, 200)] {
+            let budgets = Budgets { external: stored, ..Budgets::default() };
+            let change = AgentChange { budgets: Some(budgets), ..AgentChange::default() };
+            store.change_agent("main", change).await.unwrap().unwrap();
+            let migration = include_str!("../../migrations/0007_plugin_calls.sql");
+            sqlx::raw_sql(migration).execute(&world.admin).await.unwrap();
+            assert_eq!(external("main").await, becomes);
+            assert_eq!(external("cook").await, 10);
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn agents_read_back_as_they_were_written() {
     with_store(async |world| {
