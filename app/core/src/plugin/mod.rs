@@ -8,7 +8,7 @@
 
 mod model_output;
 
-pub use model_output::{ModelOutput, Outcome, file, for_model, running};
+pub use model_output::{ModelOutput, Outcome, file, for_model, instructions, running};
 
 use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};

@@ -1,5 +1,5 @@
-//! What a model reads of a plugin's output: fenced, because it is data whoever wrote it, and cut
-//! to what fits.
+//! What a model reads of a plugin's output, and of its instructions: fenced, because it is data
+//! whoever wrote it, and cut to what fits.
 //!
 //! The fence ends with a mark that is computed from what stands inside: no output can hold its own.
 //! The same result always reads the same.
@@ -51,6 +51,13 @@ pub fn for_model(plugin: &str, tool: &str, result: &SandboxResult) -> ModelOutpu
         text.push_str("there were no items, so nothing was run");
     }
     ModelOutput { text, outcome: outcome(result) }
+}
+
+/// What a plugin's bundle tells the owner, as a model reads it.
+pub fn instructions(plugin: &str, body: &str) -> String {
+    let mut text = String::new();
+    fence(&mut text, &format!("{plugin}, for the owner to set it up"), body, LONGEST);
+    text
 }
 
 /// What a model reads of a call that ends later.
