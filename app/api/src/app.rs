@@ -8,6 +8,7 @@ use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
 use famulus_store::Store;
 use jiff::Timestamp;
 use std::{net::IpAddr, sync::Arc, time::Duration};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// What the API is made from; [`Api::serve`] runs it.
@@ -27,10 +28,20 @@ pub struct Api {
     /// The tools that an agent can be granted.
     pub catalogue: Vec<Grantable>,
     pub clock: Arc<dyn Clock>,
-    /// The configured model, as people know it.
-    pub model_name: String,
+    pub configured: watch::Receiver<Configured>,
     /// When the process started.
     pub started: Timestamp,
+}
+
+/// What people are told of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// The model, as people know it.
+    pub model: String,
+    /// Keys that were changed and wait for the next start.
+    pub waiting: Vec<String>,
+    /// What is wrong with the configuration as it stands now, so that it is not in force.
+    pub unusable: Option<String>,
 }
 
 /// A tool that an agent can be granted, as a whole or by action.

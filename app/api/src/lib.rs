@@ -34,7 +34,7 @@ pub mod routes;
 mod serve;
 pub mod viewers;
 
-pub use app::{Api, Grantable};
+pub use app::{Api, Configured, Grantable};
 pub use callback::canary::canary;
 pub use config::Config;
 pub use readiness::Readiness;

@@ -55,14 +55,18 @@ fn render(status: &Status, address: &str) -> String {
     if let Some(queue) = &status.queue {
         rows.push(("queue", queue::in_short(queue)));
     }
-    let failed: Vec<&str> =
-        status.checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str()).collect();
+    let failed: Vec<String> = status
+        .checks
+        .iter()
+        .filter(|check| !check.ok)
+        .map(|check| format!("{}: {}", check.name, check.detail.as_deref().unwrap_or("failed")))
+        .collect();
     rows.push((
         "checks",
         if failed.is_empty() {
             "all good".to_owned()
         } else {
-            format!("{} failed: `famulus doctor` says what to do", failed.join(", "))
+            format!("{}; `famulus doctor` says what to do", failed.join("; "))
         },
     ));
     pairs(&rows)
@@ -84,14 +88,20 @@ mod tests {
                 "version": "0.1.0", "uptime_seconds": 61, "model": "demo",
                 "database": {"version": "17.2", "role": "famulus_app", "size_bytes": 9_437_184},
                 "queue": {"depth": 2, "running": 1, "waiting": 0, "oldest_seconds": 3.2, "dead": 0},
-                "checks": [{"name": "disk", "ok": false, "detail": "full", "remedy": "make room"}],
+                "checks": [
+                    {"name": "disk", "ok": false, "detail": "full", "remedy": "make room"},
+                    {"name": "configuration", "ok": false,
+                     "detail": "changed, and not in force before the next start: api.listen"},
+                    {"name": "role", "ok": true},
+                ],
             }),
             "server    http://127.0.0.1:3000, version 0.1.0\n\
              up for    1 min 1 s\n\
              model     demo\n\
              database  Postgres 17.2, as famulus_app, 9.0 MiB\n\
              queue     2 queued, the oldest for 3 s; 1 running, 0 waiting, 0 dead\n\
-             checks    disk failed: `famulus doctor` says what to do\n",
+             checks    disk: full; configuration: changed, and not in force before the next start: \
+             api.listen; `famulus doctor` says what to do\n",
         );
         check(
             json!({"version": "0.1.0"}),

@@ -80,7 +80,7 @@ pub type ModelStream = BoxStream<'static, Result<ModelEvent, ModelError>>;
 /// A model provider.
 pub trait Model: Send + Sync + 'static {
     /// The adapter's name, as it stands beside stored provider blocks.
-    fn provider(&self) -> &str;
+    fn provider(&self) -> &'static str;
 
     /// Asks. The stream ends after [`ModelEvent::Done`] or an error; dropping it cancels the call.
     fn ask(&self, request: ModelRequest) -> ModelStream;

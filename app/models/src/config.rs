@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use url::Url;
 
-/// The section `model` of the configuration. Every key needs a restart.
+/// The section `model` of the configuration. Every key is live: [`crate::Models::change`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {

@@ -8,7 +8,7 @@ use crate::{
     turns::TurnWorker,
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
-use famulus_api::{Api, Grantable, Hub, Listeners, Readiness};
+use famulus_api::{Api, Configured, Grantable, Hub, Listeners, Readiness};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_errors::chain;
@@ -49,7 +49,8 @@ pub struct App {
     pub callback: Option<SocketAddr>,
     /// The tools that can do something here.
     pub tool_names: Vec<String>,
-    pub model_name: String,
+    /// What people are told of the configuration.
+    pub configured: watch::Sender<Configured>,
     /// The bounds of turns; sending new ones puts them in force.
     pub limits: watch::Sender<Limits>,
     readiness: Readiness,
@@ -125,7 +126,10 @@ impl App {
         let catalogue = Arc::new(Catalogue::with(&ports, extra_tools)?);
         let tools = catalogue.grantable().into_iter().map(|(tool, _)| tool);
         let tool_names = tools.filter(|tool| !idle_tools.contains(&tool.as_str())).collect();
-        let model_name = config.model.name.clone().unwrap_or_else(|| model.provider().to_owned());
+        let configured = watch::Sender::new(Configured {
+            model: Self::model_name(config.model.name.clone(), model.as_ref()),
+            ..Configured::default()
+        });
 
         let hub = Hub::new(config.api.viewer_limit);
         tasks.spawn(
@@ -234,7 +238,7 @@ impl App {
                 .collect(),
             started: clock.now(),
             clock,
-            model_name: model_name.clone(),
+            configured: configured.subscribe(),
         };
         let serving = async move {
             if let Err(error) = api.serve(listeners, shutdown).await {
@@ -250,10 +254,15 @@ impl App {
             internal: addresses.1,
             callback,
             tool_names,
-            model_name,
+            configured,
             limits,
             readiness,
         })
+    }
+
+    /// The model as people know it: as the configuration names it, else by its adapter.
+    pub(crate) fn model_name(configured: Option<String>, model: &dyn Model) -> String {
+        configured.unwrap_or_else(|| model.provider().to_owned())
     }
 
     /// Says that the assistant may be talked to.

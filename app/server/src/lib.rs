@@ -12,6 +12,7 @@ pub mod descriptors;
 mod no_sandboxes;
 pub mod paths;
 pub mod plugins;
+pub mod reload;
 mod say;
 mod sweeps;
 pub mod token;

@@ -7,6 +7,7 @@ use crate::{
     descriptors,
     paths::Paths,
     plugins::Plugins,
+    reload::{Reach, Reload},
     say,
     token::{self, FirstToken},
 };
@@ -48,11 +49,11 @@ pub async fn run(
     file: Option<PathBuf>,
     places: Paths,
 ) -> anyhow::Result<()> {
-    let file = config_file(file, &places);
-    let loaded = config::load(file.as_deref())?;
+    let loaded = config::load(config_file(file.clone(), &places).as_deref())?;
     let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
     let redactor = telemetry.redactor();
     let config = loaded.with_secrets(&redactor)?;
+    let values = loaded.values()?;
     let data_dir = config.data_dir.clone().unwrap_or_else(|| places.data_dir.clone());
     descriptors::allow_all();
     let mut signals = Signals::install().context("signals cannot be received")?;
@@ -94,7 +95,7 @@ pub async fn run(
             ..Connect::new(url)
         },
         config: config.clone(),
-        model,
+        model: model.clone(),
         plugins: Plugins::of(&config),
         extra_tools: Vec::new(),
         clock: Arc::new(SystemClock),
@@ -134,7 +135,15 @@ pub async fn run(
     }
     let your_token = first.in_words(&token_path, secret);
     announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
-    watch_config(&app, file, telemetry, &tasks);
+    let log = move |filter: &str| {
+        if let Err(error) = telemetry.set_level(filter) {
+            tracing::warn!(error = %error, "telemetry.log was not changed");
+        }
+    };
+    let reach = Reach { model, redactor, log: Box::new(log) };
+    let find = Box::new(move || config_file(file.clone(), &places));
+    let reload = Reload::new(&app, find, values, reach);
+    tasks.spawn("config.reload", OnExit::Log, reload.run(tasks.token()));
     tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
     app.ready();
 
@@ -291,52 +300,7 @@ fn announce(
             "  Model:       demo, built in: it really uses the tools. For a real one set model.base_url,\n               model.name and model.api_key (`famulus config keys`).",
         );
     } else {
-        say::line(&format!("  Model:       {}", app.model_name));
+        say::line(&format!("  Model:       {}", app.configured.borrow().model));
     }
     say::line("  Stop it:     Ctrl-C");
-}
-
-/// Looks at the configuration file every few seconds; a change of live keys takes effect, a broken
-/// file is reported and the values in force stay.
-fn watch_config(
-    app: &App,
-    file: Option<PathBuf>,
-    telemetry: famulus_telemetry::Guard,
-    tasks: &Tasks,
-) {
-    const LOOK: Duration = Duration::from_secs(5);
-    let limits = app.limits.clone();
-    let shutdown = tasks.token();
-    let watch = async move {
-        let mut seen = file.as_deref().and_then(modified);
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => break,
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            let now = file.as_deref().and_then(modified);
-            if now == seen {
-                continue;
-            }
-            seen = now;
-            match config::load(file.as_deref()) {
-                Ok(loaded) => {
-                    if let Err(error) = telemetry.set_level(&loaded.telemetry.log) {
-                        tracing::warn!(error = %error, "telemetry.log was not changed");
-                    }
-                    limits.send_replace(loaded.turns.limits());
-                    tracing::info!("the configuration was read again; live keys are in force");
-                }
-                Err(error) => {
-                    tracing::warn!(error = %error, "the changed configuration is not used");
-                }
-            }
-        }
-        drop(telemetry);
-    };
-    tasks.spawn("config.watch", OnExit::Log, watch);
-}
-
-fn modified(file: &Path) -> Option<std::time::SystemTime> {
-    std::fs::metadata(file).and_then(|meta| meta.modified()).ok()
 }

@@ -41,7 +41,7 @@ pub(crate) async fn read(
         person: person.unwrap_or_else(|| caller.person.clone()),
         scope: caller.scope,
         version: env!("CARGO_PKG_VERSION"),
-        model: app.api.model_name.clone(),
+        model: app.api.configured.borrow().model.clone(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The server in short, with checks that say what to do.
 
 use crate::{
-    app::App,
+    app::{App, Configured},
     handlers::{Answer, ok, queue::Queue},
 };
 use axum::extract::State;
@@ -58,6 +58,7 @@ pub(crate) async fn status(State(app): State<Arc<App>>) -> Answer {
     if let Ok(queue) = &queue {
         checks.push(dead(queue));
     }
+    checks.push(configuration(&app.api.configured.borrow()));
     let now = app.api.clock.now();
     ok(&Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -68,7 +69,7 @@ pub(crate) async fn status(State(app): State<Arc<App>>) -> Answer {
             size_bytes: facts.size_bytes,
             target: store.target(),
         }),
-        model: app.api.model_name.clone(),
+        model: app.api.configured.borrow().model.clone(),
         queue: queue.ok().map(Into::into),
         viewers: app.api.hub.viewers(),
         checks,
@@ -96,6 +97,23 @@ fn role(facts: &DatabaseFacts) -> Check {
         },
         remedy: (!ok).then_some("connect as a role that is neither superuser nor BYPASSRLS"),
     }
+}
+
+/// Whether what runs is what was written.
+fn configuration(configured: &Configured) -> Check {
+    let Configured { model: _, waiting, unusable } = configured;
+    let (detail, remedy) = match (unusable, waiting.is_empty()) {
+        (None, true) => ("in force as it stands".to_owned(), None),
+        (None, false) => (
+            format!("changed, and not in force before the next start: {}", waiting.join(", ")),
+            Some("start the assistant again, or take the change back"),
+        ),
+        (Some(error), _) => (
+            format!("not in force as it stands now, and the next start would fail: {error}"),
+            Some("correct it; `famulus config check` says whether it is good"),
+        ),
+    };
+    Check { name: "configuration", ok: remedy.is_none(), detail, remedy }
 }
 
 fn dead(queue: &QueueReport) -> Check {

@@ -356,6 +356,8 @@ async fn the_nouns_of_v1_can_be_made_read_and_deleted() {
         let (_, status) = answer(world.get("/v1/status")).await;
         let fine = status["checks"].as_array().unwrap().iter().all(|check| check["ok"] == true);
         assert!(fine, "{status}");
+        let configuration = &status["checks"].as_array().unwrap().last().unwrap();
+        assert_eq!(configuration["detail"], "in force as it stands");
         assert_eq!(answer(world.get("/readyz")).await.0, 200);
         let metrics = world.get("/metrics").send().await.unwrap();
         let metrics = metrics.text().await.unwrap();

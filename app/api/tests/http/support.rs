@@ -3,7 +3,7 @@
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
-use famulus_api::{Api, Config, Grantable, Hub, Listeners, Readiness};
+use famulus_api::{Api, Config, Configured, Grantable, Hub, Listeners, Readiness};
 use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
@@ -32,7 +32,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::watch};
 
 pub(crate) const OWNER: &str = "the-owners-token";
 pub(crate) const CHAT: &str = "a-members-token";
@@ -114,7 +114,11 @@ impl World {
             metrics: Arc::new(|| "up 1\n".to_owned()),
             catalogue: vec![Grantable { tool: "get_time".into(), actions: Vec::new() }],
             clock: Arc::new(SystemClock),
-            model_name: "demo".into(),
+            configured: watch::channel(Configured {
+                model: "demo".into(),
+                ..Configured::default()
+            })
+            .1,
             started: SystemClock.now(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -137,7 +137,7 @@ impl Demo {
 }
 
 impl Model for Demo {
-    fn provider(&self) -> &str {
+    fn provider(&self) -> &'static str {
         Self::NAME
     }
 

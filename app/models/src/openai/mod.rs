@@ -113,7 +113,7 @@ impl OpenAi {
 }
 
 impl Model for OpenAi {
-    fn provider(&self) -> &str {
+    fn provider(&self) -> &'static str {
         PROVIDER
     }
 

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod bad_days;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod origin;
 #[cfg(test)]
 mod support;

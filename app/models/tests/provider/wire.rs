@@ -4,7 +4,7 @@ use crate::support::{Files, ask, client, events, hear, kept, message, request, t
 use famulus_core::message::{
     FilePart, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall, ToolResult, visible_text,
 };
-use famulus_core::model::{ModelError, Usage};
+use famulus_core::model::{Model, ModelError, Usage};
 use famulus_core::tool::ToolOutput;
 use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use serde_json::json;
@@ -391,7 +391,8 @@ async fn names_choose_the_provider() {
     hear(&model, named("another")).await;
     assert_eq!(server.received()[0].json()["model"], "another");
 
-    let demo = famulus_models::Models::from_config(famulus_models::Config::default()).unwrap();
+    let demo: Arc<dyn Model> =
+        famulus_models::Models::from_config(famulus_models::Config::default()).unwrap();
     assert_eq!(demo.provider(), "demo");
     let heard = hear(&demo, request(vec![user("hello")], [].into())).await;
     assert!(heard.text.starts_with("Hello!"), "{heard:?}");

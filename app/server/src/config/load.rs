@@ -1,7 +1,7 @@
 //! Reading the configuration, and saying what is wrong with it.
 
 use super::{
-    Config, Database, KEYS, SecretError, Turns,
+    Config, Database, KEYS, SecretError, Turns, Values,
     keys::join,
     secret::{self, Read, SecretRef},
 };
@@ -78,6 +78,16 @@ impl Loaded {
             secret::hide(redactor, &text);
             Ok(Some(text))
         })
+    }
+
+    /// What each key says, secrets included.
+    ///
+    /// # Errors
+    /// A secret cannot be read.
+    pub fn values(&self) -> Result<Values, ConfigError> {
+        let mut tree = self.tree.clone();
+        secret::replace("", &mut tree, &mut |key, reference| reference.read(key).map(Some))?;
+        Ok(Values::of(&tree))
     }
 
     /// The section `database`, for those to whom the other secrets are not given.
@@ -274,6 +284,19 @@ mod tests {
         lines.fold(String::new(), |all, line| all + line + "\n")
     }
 
+    /// The line of a key, in its own section.
+    fn line_of(path: &str) -> Option<&'static str> {
+        let (wanted, name) = path.rsplit_once('.').unwrap_or(("", path));
+        let mut section = "";
+        EXAMPLE.lines().find(|line| {
+            let line = line.trim_start_matches("#= ");
+            if let Some(header) = line.strip_prefix('[') {
+                section = header.trim_end_matches(']');
+            }
+            section == wanted && line.starts_with(&format!("{name} = "))
+        })
+    }
+
     #[test]
     fn the_example_names_every_key_and_is_read_whole() {
         let tree = merge(&figment(&uncommented()), None).unwrap();
@@ -301,11 +324,7 @@ mod tests {
             };
             // A reference stands on the line of the secret that it names.
             let path = path.trim_end_matches(".env").trim_end_matches(".file");
-            let name = path.rsplit('.').next().unwrap();
-            let line = EXAMPLE
-                .lines()
-                .find(|line| line.trim_start_matches("#= ").starts_with(name))
-                .unwrap_or_else(|| panic!("no line for {path}"));
+            let line = line_of(path).unwrap_or_else(|| panic!("no line for {path}"));
             assert!(
                 line.contains(&format!("[{word}]")),
                 "{path} should be marked [{word}]: {line}"

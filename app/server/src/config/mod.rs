@@ -12,11 +12,13 @@
 mod keys;
 mod load;
 mod secret;
+mod values;
 
 pub use keys::{KEYS, Key, Takes};
 pub use load::{ConfigError, Loaded, load};
 pub use secret::SecretError;
 pub(crate) use secret::hide;
+pub use values::Values;
 
 use famulus_agent::{Budget, Limits, Timeouts};
 use secrecy::SecretString;

@@ -13,6 +13,7 @@
 //! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
 //! | `plugins` | a tool of a plugin in a conversation, now and later, stopped and taken over |
+//! | `reload` | a configuration that is changed under way |
 //! | `replicas` | two processes on one database are one assistant |
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
@@ -23,6 +24,7 @@ mod hostile;
 mod people;
 mod plugins;
 mod provider;
+mod reload;
 mod replicas;
 mod room;
 mod steering;

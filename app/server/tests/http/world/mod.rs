@@ -125,6 +125,11 @@ impl World {
             .header("famulus-rendered", "1")
     }
 
+    /// The first assistant.
+    pub(crate) fn app<R>(&self, see: impl FnOnce(&App) -> R) -> R {
+        see(&self.running.lock()[0].1)
+    }
+
     /// Ends the first assistant.
     pub(crate) async fn end_first(&self) {
         let (tasks, app) = self.running.lock().remove(0);
