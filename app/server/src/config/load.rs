@@ -291,7 +291,7 @@ mod tests {
         EXAMPLE.lines().find(|line| {
             let line = line.trim_start_matches("#= ");
             if let Some(header) = line.strip_prefix('[') {
-                section = header.trim_end_matches(']');
+                section = header.split(']').next().unwrap();
             }
             section == wanted && line.starts_with(&format!("{name} = "))
         })

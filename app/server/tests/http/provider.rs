@@ -134,7 +134,7 @@ async fn a_provider_that_asks_for_time_gets_it() {
         let before = server.received().len();
         for (day, least) in [
             (Scenario::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
-            (Scenario::Status(500), Duration::from_secs(1)),
+            (Scenario::Status(500), Duration::from_millis(750)),
             (Scenario::Deaf, SILENCE),
         ] {
             server.push(day);
