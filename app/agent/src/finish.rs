@@ -1,17 +1,17 @@
 //! The end of a turn: its last message, its reply, and what viewers are told.
 
 use crate::{
-    driver::Driven,
+    driver::{DriveError, Driven, Driver},
     run::{Replied, Run, StepResult, calls_of},
     step::{Finish, Input},
 };
 use famulus_core::{
     StoreError,
     event::Event,
-    ids::MessageId,
+    ids::{MessageId, TurnId},
     message::{Message, Part, PartBody, Sentinel, visible_text},
-    outbound::ReplyRule,
-    turn::{Ended, Ending, LoadedTurn, NewMessage, TurnState},
+    outbound::{Channel, ReplyRule},
+    turn::{Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, TurnState},
 };
 use std::sync::Arc;
 
@@ -40,16 +40,12 @@ impl Run<'_> {
         let said = !text.trim().is_empty();
         let reply = match finish.state {
             TurnState::Complete if said => Some(text.clone()),
-            TurnState::Failed => {
-                finish.error.as_ref().map(|error| format!("Something went wrong: {error}."))
+            TurnState::Failed => finish.error.as_ref().map(|error| went_wrong(error)),
+            TurnState::Cancelled => Some(STOPPED.to_owned()),
+            TurnState::Complete | TurnState::Queued | TurnState::Running | TurnState::Waiting => {
+                None
             }
-            TurnState::Complete
-            | TurnState::Cancelled
-            | TurnState::Queued
-            | TurnState::Running
-            | TurnState::Waiting => None,
-        }
-        .filter(|_| self.is_delivered());
+        };
         let message =
             (!parts.is_empty()).then(|| NewMessage { id: MessageId::new(), parts, blocks });
         let complete = self.stream.next(Event::Complete {
@@ -67,6 +63,7 @@ impl Run<'_> {
             steps,
             error: finish.error,
             reply,
+            delivering: self.driver.delivering(),
             shown: self.stream.last(),
             events: self.stream.open(),
             complete: Arc::clone(&complete),
@@ -87,16 +84,53 @@ impl Run<'_> {
             }
         }
     }
+}
 
-    /// Whether the channel that the turn came from wants its reply delivered.
-    fn is_delivered(&self) -> bool {
-        let Some(origin) = &self.turn.origin else { return false };
-        let rule = self.driver.channels.get(&origin.channel).map(|c| c.capabilities().reply);
-        match rule {
-            Some(ReplyRule::Text | ReplyRule::SendTool) => true,
-            Some(ReplyRule::Kept) | None => false,
+impl Driver {
+    /// Gives a turn up for which worker after worker died: it fails, and waits among the dead
+    /// letters until somebody has it tried again.
+    ///
+    /// # Errors
+    /// As [`Driver::drive`].
+    pub async fn bury(
+        &self,
+        fence: &Fence,
+        turn: TurnId,
+        reason: String,
+    ) -> Result<(), DriveError> {
+        let burial = Burial {
+            turn,
+            reply: went_wrong(&reason),
+            reason,
+            delivering: self.delivering(),
+            at: self.clock.now(),
+        };
+        let events = self.log.bury(fence, burial).await?;
+        for event in &events {
+            self.viewers.publish(event);
+            self.viewers.stored(event.conversation, event.id);
         }
+        metrics::counter!("famulus_turns_total", "state" => TurnState::Failed.as_str())
+            .increment(1);
+        Ok(())
     }
+
+    /// The channels that want replies delivered.
+    fn delivering(&self) -> Vec<String> {
+        let delivers = |channel: &dyn Channel| match channel.capabilities().reply {
+            ReplyRule::Text | ReplyRule::SendTool => true,
+            ReplyRule::Kept => false,
+        };
+        let delivering = self.channels.iter().filter(|(_, channel)| delivers(channel.as_ref()));
+        delivering.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// What whoever wrote to a turn that was stopped is told.
+const STOPPED: &str = "Stopped.";
+
+fn went_wrong(reason: &str) -> String {
+    format!("Something went wrong: {reason}.")
 }
 
 /// The text of the interrupted messages that stand right before the reply.

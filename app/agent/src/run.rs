@@ -324,9 +324,14 @@ impl<'a> Run<'a> {
             .iter()
             .rposition(|message| message.role == MessageRole::Assistant)
             .unwrap_or(0);
-        let spoken = self.turn.history[asked..]
-            .iter()
-            .any(|m| m.role == MessageRole::User && m.turn == Some(self.turn.id));
+        // What was written before the question, and is read behind it, does not withdraw it.
+        let spoken = self.turn.history.get(asked).is_some_and(|question| {
+            self.turn.history[asked..].iter().any(|message| {
+                message.role == MessageRole::User
+                    && message.turn == Some(self.turn.id)
+                    && message.created_at > question.created_at
+            })
+        });
         let executor = Executor {
             log: self.driver.log.as_ref(),
             tools: self.driver.tools.as_ref(),

@@ -121,6 +121,9 @@ pub(crate) struct Turn {
     pub(crate) error: Option<String>,
     #[serde(default)]
     pub(crate) text: Option<String>,
+    /// The turn that took over what joined this one and was not read by it.
+    #[serde(default)]
+    pub(crate) successor_id: Option<TurnId>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

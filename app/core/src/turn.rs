@@ -196,13 +196,27 @@ pub struct Ending {
     pub steps: u32,
     /// Why it failed, for the person who waits.
     pub error: Option<String>,
-    /// What the channel is to deliver, if anything.
+    /// What is to be delivered, if anything, to each place that a message of the turn came from.
     pub reply: Option<String>,
+    /// The channels that deliver; whoever wrote on another one looks into the conversation.
+    pub delivering: Vec<String>,
     pub shown: EventId,
     /// What viewers were shown since the last record.
     pub events: Vec<Arc<Envelope>>,
     /// The event that becomes true with the ending, and is stored with it only.
     pub complete: Arc<Envelope>,
+}
+
+/// How a turn ends whose workers died again and again.
+#[derive(Clone, Debug)]
+pub struct Burial {
+    pub turn: TurnId,
+    /// Why, for whoever looks at the dead letters and for the person who waits.
+    pub reason: String,
+    /// As in [`Ending`].
+    pub reply: String,
+    pub delivering: Vec<String>,
+    pub at: Timestamp,
 }
 
 /// What came of ending a turn.
@@ -278,8 +292,13 @@ pub trait TurnLog: Send + Sync + 'static {
         supersede: bool,
     ) -> Result<(), StoreError>;
 
-    /// Ends the turn and its lease in one transaction.
+    /// Ends the turn and its lease in one transaction. What joined a turn that fails, and was read
+    /// by no recorded reply, goes to another turn.
     async fn finish(&self, fence: &Fence, ending: Ending) -> Result<Ended, StoreError>;
+
+    /// Fails a turn that no worker could finish, and keeps its job among the dead letters, from
+    /// where it can be tried again. Returns the events that are stored with it.
+    async fn bury(&self, fence: &Fence, burial: Burial) -> Result<Vec<Arc<Envelope>>, StoreError>;
 
     /// Which of these turns somebody asked to end.
     async fn cancelled(&self, turns: &[TurnId]) -> Result<Vec<TurnId>, StoreError>;

@@ -60,10 +60,10 @@ pub enum Progress {
     None,
     /// The work is taken up: what follows relies on this transaction.
     Begins,
+    /// It relies on the beginning, and a successor may have to do all of it again.
+    Relies,
     /// Something is recorded that a successor need not repeat: earlier deaths are forgiven.
     Made,
-    /// The last record.
-    Ends,
 }
 
 /// Adds jobs to the ends of their lanes. One statement for any number of jobs of one class.
@@ -122,7 +122,7 @@ pub async fn guard(
             .fetch_optional(conn)
             .await
         }
-        Progress::None | Progress::Ends => {
+        Progress::None | Progress::Relies => {
             sqlx::query_scalar!(
                 r#"select begun = fence as "begun!" from queue_lane
                    where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,

@@ -156,7 +156,6 @@ impl App {
             limits: *limits.borrow(),
         };
         let turns = Arc::new(TurnWorker {
-            store: store.clone(),
             driver,
             limits: limits.subscribe(),
             live: live.clone(),
@@ -207,6 +206,12 @@ impl App {
             let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
             tasks.spawn_loop("retention", OnExit::Restart, move || {
                 sweeps::retention(store.clone(), Arc::clone(&clock), shutdown.clone())
+            });
+        }
+        {
+            let (store, shutdown) = (store.clone(), shutdown.clone());
+            tasks.spawn_loop("leftovers", OnExit::Restart, move || {
+                sweeps::leftovers(store.clone(), shutdown.clone())
             });
         }
 

@@ -46,6 +46,19 @@ pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: Can
     }
 }
 
+/// Hands over what turns left unread that an older release ended beside this one.
+pub(crate) async fn leftovers(store: Store, shutdown: CancellationToken) {
+    loop {
+        if let Err(error) = store.hand_over_leftovers().await {
+            tracing::warn!(error = %chain(&error), "looking for unread messages failed");
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
 /// Deletes what need not be kept, a minute after the start and once an hour.
 pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
     let mut pause = AFTER_START;

@@ -8,14 +8,12 @@ use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},
 };
-use famulus_store::Store;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The handler of the turn class.
 pub(crate) struct TurnWorker {
-    pub(crate) store: Store,
     pub(crate) driver: Driver,
     /// Live: read anew for every turn.
     pub(crate) limits: watch::Receiver<Limits>,
@@ -58,10 +56,14 @@ impl Handler for TurnWorker {
 
 impl TurnWorker {
     async fn bury(&self, lease: &Lease, turn: TurnId) -> Outcome {
-        let reason = format!("its worker ended {} times without progress", self.max_attempts);
-        match self.store.bury_turn(&lease.fence, turn, &reason).await {
-            Ok(()) | Err(famulus_store::Error::LeaseLost) => Outcome::Settled,
-            Err(error) => {
+        let reason = format!(
+            "the process that worked on this ended {} times without getting further, so it was \
+             given up; the owner finds it among the dead letters and can have it tried again",
+            self.max_attempts
+        );
+        match self.driver.bury(&lease.fence, turn, reason).await {
+            Ok(()) | Err(DriveError::Record(StoreError::LeaseLost)) => Outcome::Settled,
+            Err(DriveError::Record(error)) => {
                 tracing::error!(turn.id = %turn, error = %chain(&error), "a turn was not buried");
                 Outcome::Retry { delay: backoff(lease.attempts), blameless: true }
             }

@@ -1,8 +1,12 @@
 -- The door again (0002, 0004): a batch is one array of messages, and no longer one array for each of
--- their fields. What happens is what happened; only what it reads has another shape.
+-- their fields. What happens is what happened, but that each message keeps its own reply address.
 --
 -- The release before calls accept_messages, which stays. A type has the shape that the release which
 -- made it sends, so a later shape is a type, and a function, of another name.
+
+-- Where the reply to the message goes; null where an older release stored it, which kept the first
+-- message's address in the turn alone.
+alter table message add column reply_to jsonb;
 
 create type inbound as (
     -- Ids for what is made: the message, the turn that it may begin, the conversation it may open.
@@ -178,10 +182,11 @@ begin
             owners := owners || place.person_id;
         end if;
         insert into message (id, conversation_id, person_id, sender_id, turn_id, turn_ord, seq,
-                             role, source, external_id, provenance, parts, body, seen, sent_at)
+                             role, source, external_id, provenance, parts, body, seen, sent_at,
+                             reply_to)
         values (it.new_message, place.id, place.person_id, it.sender, turn, place.live_ord,
                 place.last_seq, 'user', it.said_in::jsonb, it.key_id, it.said_by, it.part,
-                it.visible, not joins, it.written_at);
+                it.visible, not joins, it.written_at, it.reply_to::jsonb);
         if cardinality(it.files) > 0 then
             insert into message_blob (message_id, blob_id, person_id)
             select distinct it.new_message, f.blob, place.person_id

@@ -1,28 +1,33 @@
-//! How a turn ends: its last message, its state, its reply on the way out, and its lease, in one
+//! How a turn ends: its last message, its state, its replies on the way out, and its lease, in one
 //! transaction.
 
 use crate::{
     db::{Scope, Store},
     error::Error,
-    events, history, outbox, schedules,
+    events,
+    hand_over::hand_over,
+    history::{self, Place},
+    outbox, schedules,
 };
 use famulus_core::{
     crash,
-    event::EventId,
-    ids::{PersonId, TurnId},
+    event::{Envelope, Event, EventId, VERSION},
+    ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::Address,
-    message::MessageRole,
-    turn::{Ended, Ending, Fence, TurnState},
+    message::{MessageRole, Part, Sentinel},
+    turn::{Burial, Ended, Ending, Fence, NewMessage, TurnState},
 };
 use famulus_queue::{Class, hint::Topic, lane, lane::Progress};
 use sqlx::PgConnection;
+use std::{collections::HashSet, sync::Arc};
+use uuid::Uuid;
 
 pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Result<Ended, Error> {
     let turn = ending.turn;
     let mut tx = store.begin(Scope::Person(fence.person)).await?;
     // From here nothing can join the turn: accepting takes the same row.
     let (place, seq) = history::place(&mut tx, turn).await?;
-    lane::guard(&mut tx, Class::Turn, fence, Progress::Ends).await?;
+    lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await?;
     let steering = if ending.state == TurnState::Complete {
         history::take_steering(&mut tx, place).await?
     } else {
@@ -58,8 +63,7 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
     .fetch_one(&mut *tx)
     .await
     .map_err(Error::on("end the turn"))?;
-    let host = PersonId(place.host);
-    events::insert_for(&mut tx, host, ending.events).await?;
+    events::insert_for(&mut tx, PersonId(place.host), ending.events).await?;
     if goes_on {
         crash::before("turn.finish");
         tx.commit().await.map_err(Error::on("record a reply"))?;
@@ -67,59 +71,192 @@ pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Resu
         stored.extend(steering);
         return Ok(Ended::Steered(stored));
     }
-
-    sqlx::query!(
-        "update conversation set live_turn = null, live_ord = null, live_person = null
-         where id = $1 and live_turn = $2",
-        place.conversation,
-        turn.0,
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(Error::on("end the turn"))?;
-    // Nothing may stay open behind a turn that ended.
-    sqlx::query!(
-        "update approval set state = 'superseded', decided_at = now()
-         where turn_id = $1 and state in ('pending', 'approved')",
-        turn.0
-    )
-    .execute(&mut *tx)
-    .await
-    .map_err(Error::on("close approvals"))?;
-    events::insert_for(&mut tx, host, vec![ending.complete]).await?;
-    let mut delivery = false;
-    let origin: Option<Address> = row
-        .origin
-        .map(serde_json::from_value)
-        .transpose()
-        .map_err(Error::unreadable("an address"))?;
-    if let (Some(reply), Some(to)) = (&ending.reply, &origin)
-        && to.channel != "none"
-        && !reached(&mut tx, turn, to).await?
-    {
-        outbox::send(&mut tx, host, place.conversation, turn, to, reply).await?;
-        delivery = true;
+    let news = Last {
+        state: ending.state,
+        error: ending.error.as_deref(),
+        reply: ending.reply.as_deref(),
+        delivering: &ending.delivering,
+        origin: row.origin,
+        schedule: row.schedule_id,
     }
-    if let Some(schedule) = row.schedule_id {
-        let failed = match ending.state {
-            TurnState::Failed => Some(ending.error.as_deref().unwrap_or("the turn failed")),
-            TurnState::Complete
-            | TurnState::Cancelled
-            | TurnState::Queued
-            | TurnState::Running
-            | TurnState::Waiting => None,
-        };
-        delivery |= schedules::outcome(&mut tx, schedule, failed).await?;
-    }
+    .close(&mut tx, place)
+    .await?;
+    events::insert_for(&mut tx, PersonId(place.host), vec![ending.complete]).await?;
     lane::complete(&mut tx, Class::Turn, fence, turn.0).await?;
     crash::before("turn.finish");
     tx.commit().await.map_err(Error::on("end the turn"))?;
     crash::after("turn.finish");
-    store.hints.announce(Topic::Event);
-    if delivery {
-        store.hints.announce(Topic::Delivery);
-    }
+    news.announce(store);
     Ok(Ended::Done)
+}
+
+/// Fails a turn that no worker could finish. Its job goes to the dead letters.
+pub(crate) async fn bury(
+    store: &Store,
+    fence: &Fence,
+    burial: Burial,
+) -> Result<Vec<Arc<Envelope>>, Error> {
+    let turn = burial.turn;
+    let mut tx = store.begin(Scope::Person(fence.person)).await?;
+    let (place, seq) = history::place(&mut tx, turn).await?;
+    lane::guard(&mut tx, Class::Turn, fence, Progress::None).await?;
+    let message = NewMessage {
+        id: MessageId::new(),
+        parts: vec![Part::sentinel(Sentinel::Failed)],
+        blocks: None,
+    };
+    let message =
+        history::append(&mut tx, place, seq, MessageRole::Assistant, message, None).await?;
+    // Viewers drop what the last workers showed and never recorded, and are told the end.
+    let id = |number| EventId { fence: fence.token, number };
+    let row = sqlx::query!(
+        r#"update turn t
+           set state = 'failed', error = $2, ended_at = now(), shown_fence = $3, shown_number = 1
+           from turn o where t.id = $1 and o.id = t.id
+           returning t.schedule_id, t.origin, o.shown_fence, o.shown_number"#,
+        turn.0,
+        burial.reason,
+        fence.token,
+    )
+    .fetch_one(&mut *tx)
+    .await
+    .map_err(Error::on("fail the turn"))?;
+    let last = EventId { fence: row.shown_fence, number: row.shown_number };
+    let complete = Event::Complete {
+        turn,
+        state: TurnState::Failed,
+        message: Some(message.id),
+        text: String::new(),
+    };
+    let events: Vec<Arc<Envelope>> = (1..)
+        .zip([Event::Resumed { turn, last }, complete])
+        .map(|(number, event)| {
+            let conversation = ConversationId(place.conversation);
+            Arc::new(Envelope { v: VERSION, id: id(number), conversation, at: burial.at, event })
+        })
+        .collect();
+    let news = Last {
+        state: TurnState::Failed,
+        error: Some(&burial.reason),
+        reply: Some(&burial.reply),
+        delivering: &burial.delivering,
+        origin: row.origin,
+        schedule: row.schedule_id,
+    }
+    .close(&mut tx, place)
+    .await?;
+    events::insert_for(&mut tx, PersonId(place.host), events.clone()).await?;
+    lane::bury(&mut tx, Class::Turn, fence, turn.0, &burial.reason).await?;
+    tx.commit().await.map_err(Error::on("bury the turn"))?;
+    tracing::error!(turn.id = %turn, reason = burial.reason, "a turn was moved to the dead letters");
+    store.hints.announce(Topic::Control);
+    news.announce(store);
+    Ok(events)
+}
+
+/// What every end of a turn settles.
+struct Last<'a> {
+    state: TurnState,
+    error: Option<&'a str>,
+    reply: Option<&'a str>,
+    delivering: &'a [String],
+    origin: Option<serde_json::Value>,
+    schedule: Option<Uuid>,
+}
+
+/// What others are to be told once the end is committed.
+struct News {
+    delivery: bool,
+    turn: bool,
+}
+
+impl News {
+    fn announce(&self, store: &Store) {
+        store.hints.announce(Topic::Event);
+        if self.delivery {
+            store.hints.announce(Topic::Delivery);
+        }
+        if self.turn {
+            store.hints.announce(Topic::Turn);
+        }
+    }
+}
+
+impl Last<'_> {
+    async fn close(self, conn: &mut PgConnection, place: Place) -> Result<News, Error> {
+        let turn = place.turn;
+        sqlx::query!(
+            "update conversation set live_turn = null, live_ord = null, live_person = null
+             where id = $1 and live_turn = $2",
+            place.conversation,
+            turn.0,
+        )
+        .execute(&mut *conn)
+        .await
+        .map_err(Error::on("end the turn"))?;
+        // Nothing may stay open behind a turn that ended.
+        sqlx::query!(
+            "update approval set state = 'superseded', decided_at = now()
+             where turn_id = $1 and state in ('pending', 'approved')",
+            turn.0
+        )
+        .execute(&mut *conn)
+        .await
+        .map_err(Error::on("close approvals"))?;
+        let successor = match self.state {
+            TurnState::Failed | TurnState::Cancelled => hand_over(conn, place).await?,
+            TurnState::Complete | TurnState::Queued | TurnState::Running | TurnState::Waiting => {
+                None
+            }
+        };
+        let mut delivery = false;
+        if let Some(reply) = self.reply {
+            for to in senders(conn, place, self.origin).await? {
+                if self.delivering.contains(&to.channel) && !reached(conn, turn, &to).await? {
+                    let host = PersonId(place.host);
+                    outbox::send(conn, host, place.conversation, turn, &to, reply).await?;
+                    delivery = true;
+                }
+            }
+        }
+        if let Some(schedule) = self.schedule {
+            let failed =
+                (self.state == TurnState::Failed).then(|| self.error.unwrap_or("the turn failed"));
+            delivery |= schedules::outcome(conn, schedule, failed).await?;
+        }
+        Ok(News { delivery, turn: successor.is_some() })
+    }
+}
+
+/// Where the messages of a turn came from, each place once.
+async fn senders(
+    conn: &mut PgConnection,
+    place: Place,
+    origin: Option<serde_json::Value>,
+) -> Result<Vec<Address>, Error> {
+    let addresses = sqlx::query_scalar!(
+        "select coalesce(reply_to, $4) from message
+         where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and role = 'user'
+         order by seq",
+        place.conversation,
+        place.ord,
+        place.turn.0,
+        origin,
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("see who waits for the reply"))?;
+    let mut known = HashSet::new();
+    let mut senders = Vec::new();
+    for address in addresses.into_iter().flatten() {
+        let to: Address =
+            serde_json::from_value(address).map_err(Error::unreadable("an address"))?;
+        let chat = (to.channel.clone(), to.account.clone(), to.chat.clone(), to.thread.clone());
+        if known.insert(chat) {
+            senders.push(to);
+        }
+    }
+    Ok(senders)
 }
 
 /// Whether a tool of this turn has already reached the place where the reply would go.

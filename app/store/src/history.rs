@@ -97,16 +97,7 @@ pub(crate) async fn take_steering(
     if unread.is_empty() {
         return Ok(Vec::new());
     }
-    let count = unread.len() as i64;
-    let last = sqlx::query_scalar!(
-        "update conversation set last_seq = last_seq + $2 where id = $1 returning last_seq",
-        place.conversation,
-        count,
-    )
-    .fetch_one(&mut *conn)
-    .await
-    .map_err(Error::on("make room for what was written meanwhile"))?;
-    let seqs: Vec<i64> = (last - count + 1..=last).collect();
+    let seqs = next_seqs(conn, place.conversation, unread.len()).await?;
     let mut rows = sqlx::query_as!(
         Row,
         r#"update message m set seen = true, seq = v.seq
@@ -126,25 +117,22 @@ pub(crate) async fn take_steering(
     messages(rows)
 }
 
-/// Notes that a turn that is taken up again reads, where it stands, what was written while nobody
-/// worked.
-pub(crate) async fn mark_read(
+/// The next numbers of a conversation.
+pub(crate) async fn next_seqs(
     conn: &mut PgConnection,
-    turn: TurnId,
-    conversation: ConversationId,
-    ord: i64,
-) -> Result<(), Error> {
-    sqlx::query!(
-        "update message set seen = true
-         where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and not seen",
-        conversation.0,
-        ord,
-        turn.0,
+    conversation: Uuid,
+    count: usize,
+) -> Result<Vec<i64>, Error> {
+    let count = count as i64;
+    let last = sqlx::query_scalar!(
+        "update conversation set last_seq = last_seq + $2 where id = $1 returning last_seq",
+        conversation,
+        count,
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await
-    .map_err(Error::on("note what was read"))?;
-    Ok(())
+    .map_err(Error::on("make room for what was written meanwhile"))?;
+    Ok((last - count + 1..=last).collect())
 }
 
 /// Where a turn's messages go.

@@ -13,7 +13,7 @@ mod accept_batch;
 mod agents;
 mod approvals;
 mod blobs;
-mod buried;
+
 mod calls;
 mod codec;
 mod conversations;
@@ -22,6 +22,7 @@ mod demand;
 mod ending;
 mod error;
 mod events;
+mod hand_over;
 mod history;
 mod idempotency;
 mod inspect;

@@ -74,6 +74,16 @@ impl Store {
         .fetch_all(&mut *tx)
         .await
         .map_err(Error::on("stop turns"))?;
+        // What comes after a stop joins nothing that was stopped.
+        sqlx::query!(
+            "update conversation set live_turn = null, live_ord = null, live_person = null
+             where id = $1 and live_turn in (select id from turn
+                 where conversation_id = $1 and cancel_requested_at is not null)",
+            conversation.0,
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::on("stop turns"))?;
         lane::wake(&mut tx, Class::Turn, &[conversation.0]).await?;
         crash::before("stop.commit");
         tx.commit().await.map_err(Error::on("stop turns"))?;

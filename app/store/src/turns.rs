@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     events,
     events::Cursor,
-    history,
+    history::{self, Place},
 };
 use async_trait::async_trait;
 use famulus_core::{
@@ -29,7 +29,8 @@ use famulus_core::{
     replay::Replay,
     tool::{CallKey, ToolOutput},
     turn::{
-        Ended, Ending, Fence, LoadedTurn, NewMessage, Partial, RecordedCall, ReplyRecord, TurnLog,
+        Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, Partial, RecordedCall, ReplyRecord,
+        TurnLog,
     },
 };
 use famulus_queue::{Class, Instant, hint::Topic, lane, lane::Progress};
@@ -52,7 +53,7 @@ impl TurnLog for Store {
     ) -> Result<Arc<Message>, StoreError> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
         let (place, seq) = history::place(&mut tx, turn).await?;
-        lane::guard(&mut tx, Class::Turn, fence, Progress::Made).await.map_err(Error::from)?;
+        lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await.map_err(Error::from)?;
         let stored =
             history::append(&mut tx, place, seq, MessageRole::Assistant, message, None).await?;
         ending::set_shown(&mut tx, turn, shown).await?;
@@ -113,7 +114,7 @@ impl TurnLog for Store {
         if call.approval.is_some() && !approvals::consume(&mut tx, call).await? {
             return Ok(false);
         }
-        lane::guard(&mut tx, Class::Turn, fence, Progress::Made).await.map_err(Error::from)?;
+        lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await.map_err(Error::from)?;
         calls::sent(&mut tx, call.key).await?;
         crash::before("turn.sent");
         tx.commit().await.map_err(Error::on("mark a call as sent"))?;
@@ -193,6 +194,10 @@ impl TurnLog for Store {
         Ok(ending::finish(self, fence, ending).await?)
     }
 
+    async fn bury(&self, fence: &Fence, burial: Burial) -> Result<Vec<Arc<Envelope>>, StoreError> {
+        Ok(ending::bury(self, fence, burial).await?)
+    }
+
     async fn cancelled(&self, turns: &[TurnId]) -> Result<Vec<TurnId>, StoreError> {
         let ids: Vec<uuid::Uuid> = turns.iter().map(|turn| turn.0).collect();
         let mut tx = self.begin_relaxed(Scope::System).await?;
@@ -228,7 +233,9 @@ impl Store {
                 update conversation c
                 set live_turn = t.id, live_ord = t.ord, live_person = t.actor_id
                 from turn t, taken
+                -- What comes after a stop begins a turn of its own.
                 where t.id = taken.id and c.id = t.conversation_id
+                  and t.cancel_requested_at is null
             )
             select t.id, t.conversation_id, t.person_id, t.depth, t.ord, t.state, t.steps,
                    t.input_tokens, t.output_tokens, t.began_by, t.origin, t.shown_fence,
@@ -252,13 +259,15 @@ impl Store {
         .await
         .map_err(Error::on("take the turn up"))?;
         let conversation = ConversationId(row.conversation_id);
-        let history = history::window(&mut tx, conversation, row.ord).await?;
         let fresh = row.fresh;
         let calls = if fresh { Vec::new() } else { calls::of_turn(&mut tx, turn).await? };
         if !fresh {
-            // It is in the history above.
-            history::mark_read(&mut tx, turn, conversation, row.ord).await?;
+            // What was written while nobody worked is read from here on, and in the history below.
+            let place =
+                Place { turn, conversation: conversation.0, host: row.person_id, ord: row.ord };
+            history::take_steering(&mut tx, place).await?;
         }
+        let history = history::window(&mut tx, conversation, row.ord).await?;
         crash::before("turn.take_up");
         tx.commit().await.map_err(Error::on("take the turn up"))?;
         crash::after("turn.take_up");

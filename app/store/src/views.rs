@@ -103,6 +103,8 @@ pub struct TurnView {
     pub error: Option<String>,
     /// The text of the turn's reply so far, if there is one.
     pub text: Option<String>,
+    /// The turn that took over what joined this one and was read by no reply of it.
+    pub successor: Option<TurnId>,
     /// The questions that it waits for.
     pub approvals: Vec<Approval>,
     pub created_at: Timestamp,
@@ -176,7 +178,7 @@ impl Store {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let Some(row) = sqlx::query!(
             r#"select t.conversation_id, t.state, t.steps, t.input_tokens, t.output_tokens,
-                      t.model, t.error, t.created_at as "created_at: Instant",
+                      t.model, t.error, t.successor_id, t.created_at as "created_at: Instant",
                       t.started_at as "started_at: Instant", t.ended_at as "ended_at: Instant",
                       m.reply
                from turn t
@@ -219,11 +221,30 @@ impl Store {
             model: row.model,
             error: row.error,
             text: row.reply,
+            successor: row.successor_id.map(TurnId),
             approvals,
             created_at: row.created_at.0,
             started_at: row.started_at.map(|at| at.0),
             ended_at: row.ended_at.map(|at| at.0),
         }))
+    }
+}
+
+impl Store {
+    /// The turn that a message of one of the person's conversations is in: it may have moved since
+    /// it was accepted.
+    pub async fn turn_of(
+        &self,
+        person: PersonId,
+        message: MessageId,
+    ) -> Result<Option<TurnId>, Error> {
+        let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
+        let turn = sqlx::query_scalar!("select turn_id from message where id = $1", message.0)
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(Error::on("find a message's turn"))?;
+        tx.commit().await.map_err(Error::on("find a message's turn"))?;
+        Ok(turn.map(TurnId))
     }
 }
 

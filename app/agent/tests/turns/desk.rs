@@ -20,7 +20,8 @@ use famulus_core::{
         Tools, Verdict,
     },
     turn::{
-        Ended, Ending, Fence, LoadedTurn, NewMessage, RecordedCall, ReplyRecord, TurnLog, TurnState,
+        Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, RecordedCall, ReplyRecord, TurnLog,
+        TurnState,
     },
 };
 use futures::{StreamExt as _, stream, stream::BoxStream};
@@ -249,6 +250,10 @@ impl TurnLog for Record {
     async fn finish(&self, _: &Fence, ending: Ending) -> Result<Ended, StoreError> {
         *self.ending.lock() = Some(ending);
         Ok(Ended::Done)
+    }
+
+    async fn bury(&self, _: &Fence, _: Burial) -> Result<Vec<Arc<Envelope>>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn cancelled(&self, _: &[TurnId]) -> Result<Vec<TurnId>, StoreError> {

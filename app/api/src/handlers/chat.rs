@@ -41,6 +41,9 @@ const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// A turn that runs here reports its end itself; asking is for a worker that lost its lease.
 const LOOK_HERE: Duration = Duration::from_secs(5);
 
+/// What whoever waits for a turn that was stopped is told.
+const STOPPED: &str = "Stopped.";
+
 /// The body of `POST /chat`, for the description; it is read with more patience.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "describes what `Body` reads")]
@@ -199,16 +202,15 @@ pub(crate) async fn chat(
 
 /// Waits for the turn and answers with its text.
 async fn reply(app: &Arc<App>, person: PersonId, accepted: Accepted) -> Answer {
-    let Some(turn) = accepted.turn_id else {
+    let (Some(message), Some(turn)) = (accepted.message_id, accepted.turn_id) else {
         return json(StatusCode::ACCEPTED, &taken(accepted, None));
     };
-    let mut waiter = app.api.hub.wait_for(turn);
     let ended = tokio::select! {
-        ended = end_of(app, person, turn, &mut waiter) => ended?,
+        ended = answer_to(app, person, message, turn) => ended?,
         () = tokio::time::sleep(app.api.config.chat_wait()) => None,
         () = app.shutdown.cancelled() => None,
     };
-    let Some(End { state, text }) = ended else {
+    let Some(End { turn, state, text }) = ended else {
         let notice = format!("The reply is not there yet; GET /v1/turns/{turn} has it when it is.");
         return json(StatusCode::ACCEPTED, &taken(accepted, Some(notice)));
     };
@@ -223,8 +225,32 @@ async fn reply(app: &Arc<App>, person: PersonId, accepted: Accepted) -> Answer {
 }
 
 struct End {
+    turn: TurnId,
     state: TurnState,
     text: String,
+}
+
+/// The end of the turn that answers a message: one that failed may have handed it to another.
+async fn answer_to(
+    app: &App,
+    person: PersonId,
+    message: MessageId,
+    mut turn: TurnId,
+) -> Result<Option<End>, Problem> {
+    loop {
+        let mut waiter = app.api.hub.wait_for(turn);
+        let end = end_of(app, person, turn, &mut waiter).await?;
+        if end.as_ref().is_some_and(|end| end.state == TurnState::Complete) {
+            return Ok(end);
+        }
+        match app.api.store.turn_of(person, message).await {
+            Ok(Some(now)) if now != turn => turn = now,
+            Ok(_) => return Ok(end),
+            // What it moved to is found once the database is back.
+            Err(error) if error.is_passing() => tokio::time::sleep(FIRST_LOOK).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The end of a turn, whoever runs it: reported when it runs here, otherwise found in its row.
@@ -240,7 +266,7 @@ async fn end_of(
         tokio::select! {
             progress = waiter.changed() => match progress {
                 Progress::Done { state: TurnState::Complete, text, .. } if !text.is_empty() => {
-                    return Ok(Some(End { state: TurnState::Complete, text }));
+                    return Ok(Some(End { turn, state: TurnState::Complete, text }));
                 }
                 // The row says why.
                 Progress::Done { .. } => look_at = Instant::now(),
@@ -271,10 +297,18 @@ async fn look(app: &App, person: PersonId, turn: TurnId) -> Result<Option<End>, 
     if !view.state.is_final() {
         return Ok(None);
     }
-    // What was said before a failure, and the failure.
+    // What was said before a failure or a stop, and the failure or the stop.
     let said = view.text.filter(|text| !text.trim().is_empty());
-    let text = said.into_iter().chain(view.error).collect::<Vec<_>>().join("\n\n");
-    Ok(Some(End { state: view.state, text }))
+    let why = match view.state {
+        TurnState::Cancelled => Some(STOPPED.to_owned()),
+        TurnState::Complete
+        | TurnState::Failed
+        | TurnState::Queued
+        | TurnState::Running
+        | TurnState::Waiting => view.error,
+    };
+    let text = said.into_iter().chain(why).collect::<Vec<_>>().join("\n\n");
+    Ok(Some(End { turn, state: view.state, text }))
 }
 
 fn taken(accepted: Accepted, notice: Option<String>) -> AcceptedReply {

@@ -40,6 +40,8 @@ pub(crate) struct Turn {
     error: Option<String>,
     /// The text of its last reply.
     text: Option<String>,
+    /// The turn that took over what joined this one and was not read by it.
+    successor_id: Option<TurnId>,
     /// The questions that it waits for.
     approvals: Vec<Approval>,
     #[schemars(with = "String")]
@@ -61,6 +63,7 @@ impl From<TurnView> for Turn {
             model: view.model,
             error: view.error,
             text: view.text,
+            successor_id: view.successor,
             approvals: view.approvals,
             created_at: view.created_at,
             started_at: view.started_at,

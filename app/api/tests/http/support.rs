@@ -171,6 +171,7 @@ impl World {
             steps: 1,
             error: None,
             reply: None,
+            delivering: Vec::new(),
             shown: EventId::START,
             events: Vec::new(),
             complete: Arc::new(Envelope {

@@ -19,7 +19,7 @@ use famulus_core::model::Usage;
 use famulus_core::person::Scope;
 
 use crate::chat::actions::Flow;
-use crate::chat::follow::{Outcome, follow};
+use crate::chat::follow::{Outcome, follow, read_turn};
 use crate::chat::prompt::{Prompt, Terminal};
 use crate::chat::session::{MAIN, Outgoing, SentMessage, Session, find};
 use crate::chat::slash::Typed;
@@ -298,13 +298,33 @@ async fn see(session: &mut Session, sent: SentMessage) -> Result<Outcome, Error>
             if let Some(notice) = notice {
                 session.output.note(&format!("· {notice}"));
             }
-            follow(session, feed, turn).await
+            let outcome = follow(session, feed, turn).await?;
+            match accepted.disposition {
+                Disposition::Steered | Disposition::Duplicate if outcome == Outcome::Failed => {
+                    go_on(session, turn).await
+                }
+                Disposition::Started
+                | Disposition::Steered
+                | Disposition::Duplicate
+                | Disposition::Command => Ok(outcome),
+            }
         }
         (Disposition::Started | Disposition::Steered | Disposition::Duplicate, notice, None) => {
             session.output.note(notice.as_deref().unwrap_or("accepted"));
             Ok(Outcome::Complete)
         }
     }
+}
+
+/// Follows the turn to which a failed one handed what had joined it.
+async fn go_on(session: &mut Session, failed: TurnId) -> Result<Outcome, Error> {
+    let failed = read_turn(session, failed).await.ok();
+    let Some(next) = failed.and_then(|turn| turn.successor_id) else {
+        return Ok(Outcome::Failed);
+    };
+    session.output.note("· what you wrote to it gets a turn of its own");
+    let feed = session.feed();
+    follow(session, feed, next).await
 }
 
 fn unsure(session: &mut Session) -> Outcome {

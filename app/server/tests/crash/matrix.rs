@@ -115,7 +115,7 @@ async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
         let long = person.say(three, Script::new(&[&[Word::B]]).long(), Meeting::Queue).await?;
         until_begun(person, &long).await?;
         person.stop(three).await?;
-        person.say(three, Script::new(&[&[Word::Note, Word::A]]), Meeting::Queue).await?;
+        person.say(three, Script::new(&[&[Word::Note, Word::A]]), Meeting::Steer).await?;
         person.schedule(three, Script::new(&[&[Word::A]])).await
     };
     tokio::try_join!(first, second, third)?;

@@ -117,7 +117,10 @@ async fn it_notices_that_leases_are_not_kept() -> Result<()> {
         for _ in 0..8 {
             let conversation = person.client.converse().await?;
             let script = Script::new(&[&[Word::A], &[Word::B]]).long();
-            person.say(conversation, script, Meeting::Queue).await?;
+            let sent = person.say(conversation, script, Meeting::Queue).await?;
+            // Requests go to the processes in turn: with an odd number of them each time, both have
+            // turns. One that has none would not look for others for a while.
+            person.client.state_of(sent.ack.turn).await?;
         }
         Ok(())
     })

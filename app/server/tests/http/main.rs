@@ -6,6 +6,7 @@
 //! | `provider` | the same conversation over a provider's wire, on good days and bad ones |
 //! | `conversation` | keys of callers, titles, headings, usage |
 //! | `steering` | what a second message does to a turn that runs, and how one is stopped |
+//! | `unread` | what joins a turn that fails or is stopped is answered all the same, or ended in words |
 //! | `approvals` | a yes is good once, for one call, from the owner, in time |
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
 //! | `people` | nobody reaches what is somebody else's |
@@ -28,5 +29,6 @@ mod reload;
 mod replicas;
 mod room;
 mod steering;
+mod unread;
 mod viewers;
 mod world;

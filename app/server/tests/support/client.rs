@@ -144,6 +144,12 @@ impl Client {
         Ok(answer["state"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// The turn that took over what a turn had not read.
+    pub(crate) async fn successor_of(&self, turn: Uuid) -> Result<Option<Uuid>> {
+        let answer = self.get(&format!("/v1/turns/{turn}")).await?;
+        Ok(answer["successor_id"].as_str().and_then(|id| id.parse().ok()))
+    }
+
     pub(crate) async fn stop(&self, conversation: Uuid) -> Result<()> {
         let path = format!("/v1/conversations/{conversation}/stop");
         let (status, answer) = self.ask(Method::POST, &path, None, Some(&json!({}))).await?;

@@ -47,6 +47,8 @@ pub(crate) struct Script {
     pub(crate) long: bool,
     /// The first stream breaks off in the middle.
     pub(crate) cut: bool,
+    /// The provider refuses to answer, and the turn fails.
+    pub(crate) fails: bool,
     /// What the owner answers when asked. The model does not read it.
     pub(crate) denied: bool,
 }
@@ -70,7 +72,7 @@ impl Script {
                 let _infallible = write!(text, " {}", word.text());
             }
         }
-        for (is, word) in [(self.long, " long"), (self.cut, " cut")] {
+        for (is, word) in [(self.long, " long"), (self.cut, " cut"), (self.fails, " fail")] {
             text.push_str(if is { word } else { "" });
         }
         text

@@ -109,10 +109,28 @@ pub(crate) async fn watch(world: &World, mut viewer: Viewer, end: CancellationTo
     .await?;
     let first = turns.iter().position(|turn| viewer.knows(*turn)).unwrap_or(turns.len());
     for turn in turns.into_iter().skip(first) {
-        viewer.until_ended(turn).await?;
+        if let Err(error) = viewer.until_ended(turn).await {
+            let was = asked(async || was(admin, turn).await).await?;
+            return Err(error.context(format!("{was}; the viewer is {viewer:?}")));
+        }
         asked(async || watched::check(admin, &viewer, turn).await).await?;
     }
     Ok(())
+}
+
+/// What the record says of a turn.
+async fn was(admin: &sqlx::PgPool, turn: Uuid) -> Result<String> {
+    const WAS: &str = "select json_build_object('now', now(), 'turn', to_jsonb(t) - 'origin',
+            'lane', to_jsonb(l), 'live', c.live_turn,
+            'queued', (select count(*) from turn q where q.conversation_id = t.conversation_id
+                       and q.ord < t.ord and q.ended_at is null),
+            'events', (select json_agg(json_build_object('fence', fence, 'first', a, 'last', b,
+                'from', f, 'to', u)) from (select fence, min(number) a, max(number) b,
+                min(created_at) f, max(created_at) u from event e
+                where e.turn_id = t.id group by fence order by fence) v))::text
+        from turn t join conversation c on c.id = t.conversation_id
+        left join queue_lane l on l.class = 'turn' and l.id = c.id where t.id = $1";
+    Ok(sqlx::query_scalar(WAS).bind(turn).fetch_one(admin).await?)
 }
 
 /// Asks again where Postgres was killed under the question.

@@ -72,6 +72,16 @@ struct Stream {
     unread: String,
 }
 
+impl std::fmt::Debug for Viewer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Viewer")
+            .field("place", &self.place)
+            .field("served_by", &self.served_by())
+            .field("connected", &self.connected)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Viewer {
     pub(crate) fn new(client: Client, fleet: Arc<Fleet>, conversation: Uuid) -> Self {
         Self {

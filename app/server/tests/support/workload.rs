@@ -9,9 +9,9 @@ use crate::support::{
     world::World,
 };
 use anyhow::{Result, ensure};
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -34,6 +34,20 @@ pub(crate) struct Sent {
     pub(crate) script: Script,
     pub(crate) meeting: Meeting,
     pub(crate) ack: Ack,
+    /// From its first try to its acknowledgement.
+    pub(crate) during: Span,
+}
+
+/// Microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) begun: i64,
+    pub(crate) ended: i64,
+}
+
+pub(crate) fn now() -> i64 {
+    use famulus_core::{Clock as _, clock::SystemClock};
+    SystemClock.now().as_microsecond()
 }
 
 /// A schedule that was made: its script runs once, when it is due.
@@ -49,14 +63,16 @@ pub(crate) struct Scheduled {
 pub(crate) struct Log {
     inner: Mutex<Inner>,
     numbers: AtomicU64,
+    /// Turns that somebody took from the dead letters.
+    pub(crate) retried: Mutex<Vec<Uuid>>,
 }
 
 #[derive(Clone, Default)]
 struct Inner {
     sent: Vec<Sent>,
     scheduled: Vec<Scheduled>,
-    /// Conversations in which somebody asked to stop.
-    stopped: BTreeSet<Uuid>,
+    /// When somebody asked to stop, and was answered.
+    stops: Vec<(Uuid, Span)>,
 }
 
 impl Log {
@@ -68,8 +84,15 @@ impl Log {
         self.inner.lock().scheduled.clone()
     }
 
-    pub(crate) fn stopped(&self) -> BTreeSet<Uuid> {
-        self.inner.lock().stopped.clone()
+    /// The stops of a conversation.
+    pub(crate) fn stops(&self, conversation: Uuid) -> Vec<Span> {
+        let inner = self.inner.lock();
+        inner.stops.iter().filter(|(of, _)| *of == conversation).map(|(_, span)| *span).collect()
+    }
+
+    /// How often a turn was to be worked.
+    pub(crate) fn tries(&self, turn: Uuid) -> usize {
+        1 + self.retried.lock().iter().filter(|retried| **retried == turn).count()
     }
 
     /// What the owner answers to a question of this message; `None` before it is acknowledged.
@@ -115,8 +138,10 @@ impl Person {
         let number = self.log.number();
         let key = format!("key-{number}");
         let text = script.text(number);
+        let begun = now();
         let ack = self.client.say(conversation, &key, &text, meeting).await?;
-        let sent = Sent { number, key, conversation, script, meeting, ack };
+        let during = Span { begun, ended: now() };
+        let sent = Sent { number, key, conversation, script, meeting, ack, during };
         self.log.inner.lock().sent.push(sent.clone());
         Ok(sent)
     }
@@ -125,8 +150,13 @@ impl Person {
     pub(crate) async fn repeat(&self, sent: &Sent) -> Result<()> {
         let text = sent.script.text(sent.number);
         let again = self.client.say(sent.conversation, &sent.key, &text, sent.meeting).await?;
-        let wanted = Ack { disposition: "duplicate".to_owned(), ..sent.ack.clone() };
-        ensure!(again == wanted, "the repeat of {sent:?} was answered with {again:?}");
+        let (disposition, message) = ("duplicate".to_owned(), sent.ack.message);
+        let named = Ack { disposition, message, turn: again.turn };
+        let turns = [Some(sent.ack.turn), self.client.successor_of(sent.ack.turn).await?];
+        ensure!(
+            again == named && turns.contains(&Some(again.turn)),
+            "the repeat of {sent:?} was answered with {again:?}"
+        );
         Ok(())
     }
 
@@ -140,8 +170,10 @@ impl Person {
 
     /// Stops what runs in a conversation.
     pub(crate) async fn stop(&self, conversation: Uuid) -> Result<()> {
-        self.log.inner.lock().stopped.insert(conversation);
-        self.client.stop(conversation).await
+        let begun = now();
+        let stopped = self.client.stop(conversation).await;
+        self.log.inner.lock().stops.push((conversation, Span { begun, ended: now() }));
+        stopped
     }
 
     pub(crate) async fn until_ended(&self, sent: &Sent) -> Result<()> {
@@ -212,6 +244,18 @@ async fn talk(
             0 => {
                 sleep(Duration::from_millis(seed.between(0, 300))).await;
                 person.stop(conversation).await?;
+                // What comes right behind a stop is not stopped.
+                person.say(conversation, random_script(seed), Meeting::Steer).await?;
+            }
+            // Several at once, which join the turn that runs, or one another's. They call no tools,
+            // of which a turn may not have any number.
+            8 => {
+                let scripts = [false, seed.percent(20), false];
+                let say = |fails| {
+                    let script = Script { fails, ..Script::default() };
+                    person.say(conversation, script, Meeting::Steer)
+                };
+                try_join_all(scripts.map(say)).await?;
             }
             1 => person.schedule(conversation, Script::new(&[&[Word::A]])).await?,
             // The next one waits behind it, or joins it.
@@ -235,6 +279,7 @@ fn random_script(seed: &mut Seed) -> Script {
     }
     script.long = seed.percent(10);
     script.cut = seed.percent(5);
+    script.fails = seed.percent(5);
     script.denied = seed.percent(40);
     script
 }

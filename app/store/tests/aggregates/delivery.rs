@@ -6,7 +6,7 @@ use crate::{
 };
 use famulus_core::{
     ids::{OutboundId, TurnId},
-    turn::{TurnLog, TurnState},
+    turn::{Burial, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
 use famulus_store::{Error, OutboxState, Undelivered};
@@ -146,7 +146,14 @@ async fn a_buried_turn_can_be_revived() {
         assert_eq!((depth(Class::Turn).jobs, depth(Class::Turn).leased), (1, 1));
         assert_eq!(depth(Class::Delivery).jobs, 0);
 
-        store.bury_turn(&lease.fence, accepted.turn, "its workers died").await.unwrap();
+        let burial = Burial {
+            turn: accepted.turn,
+            reason: "its workers died".to_owned(),
+            reply: "Something went wrong".to_owned(),
+            delivering: Vec::new(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        store.bury(&lease.fence, burial).await.unwrap();
         let turn = store.turn(person, accepted.turn).await.unwrap().unwrap();
         assert_eq!(turn.state, TurnState::Failed);
         assert_eq!(turn.error.as_deref(), Some("its workers died"));

@@ -24,5 +24,6 @@ mod starts;
 mod stream_start;
 mod sweep;
 mod talk;
+mod unread;
 mod views;
 mod worker;

@@ -97,8 +97,19 @@ pub(crate) async fn finish(
     text: &str,
     error: Option<&str>,
 ) -> TurnId {
+    store.take_up(&lease.fence, TurnId(lease.job.id)).await.unwrap();
+    finish_to(store, lease, text, error, &["http"]).await
+}
+
+/// Ends a turn that was taken up; these channels deliver.
+pub(crate) async fn finish_to(
+    store: &Store,
+    lease: &Lease,
+    text: &str,
+    error: Option<&str>,
+    delivering: &[&str],
+) -> TurnId {
     let turn = TurnId(lease.job.id);
-    store.take_up(&lease.fence, turn).await.unwrap();
     let state = if error.is_some() { TurnState::Failed } else { TurnState::Complete };
     let complete = Arc::new(Envelope {
         v: VERSION,
@@ -115,11 +126,13 @@ pub(crate) async fn finish(
             parts: vec![Part::assistant_text(text)],
             blocks: None,
         }),
-        model: Some("demo".into()),
+        // The last message of a turn that fails is no model's.
+        model: error.is_none().then(|| "demo".into()),
         usage: Usage { input_tokens: Some(3), output_tokens: Some(2) },
         steps: 1,
         error: error.map(str::to_owned),
         reply: Some(text.to_owned()),
+        delivering: delivering.iter().map(|name| (*name).to_owned()).collect(),
         shown: EventId::START,
         events: Vec::new(),
         complete,

@@ -1,7 +1,7 @@
 //! Where messages come from: pipes, the command line, the prompt.
 
 use super::*;
-use crate::peer::CONVERSATION_PATH;
+use crate::peer::{CONVERSATION_PATH, MESSAGE};
 
 #[tokio::test]
 async fn each_line_of_a_pipe_is_a_message() {
@@ -57,6 +57,31 @@ async fn steering_joins_and_does_not_wait() {
     assert!(stage.err.text().contains("your message joined the turn"));
     let body = json!({"text": "shorter", "meeting": "steer"});
     assert_eq!(stage.peer.heard("POST", "/messages")[0].body, body);
+}
+
+#[tokio::test]
+async fn what_joined_a_turn_that_failed_is_followed_to_its_answer() {
+    let next: TurnId = "01890000-0000-7000-8000-0000000000ff".parse().unwrap();
+    let failing = vec![accepted(), send(5, 1, ended(TurnState::Failed, ""))];
+    let message = Some(MESSAGE);
+    let answer = Event::Complete {
+        turn: next,
+        state: TurnState::Complete,
+        message,
+        text: "It is noon.".to_owned(),
+    };
+    let answering = vec![send(6, 1, answer)];
+    let mut stage = Stage::open(streams(vec![failing, answering]), Kind::Plain).await;
+    stage.peer.script().answers.push((
+        "/messages",
+        202,
+        json!({"conversation_id": CONVERSATION, "turn_id": TURN, "disposition": "steered"}),
+    ));
+    stage.peer.script().turn =
+        json!({"id": TURN, "state": "failed", "error": "it broke", "successor_id": next});
+    assert_eq!(stage.say("time?").await.unwrap(), Outcome::Complete);
+    assert_eq!(stage.out.text(), "It is noon.\n");
+    assert!(stage.err.text().contains("what you wrote to it gets a turn of its own"));
 }
 
 #[tokio::test]

@@ -10,6 +10,9 @@ use futures::{StreamExt, stream};
 use std::time::Duration;
 use tokio::time::sleep;
 
+/// A provider that refuses thinks for so many pieces first: time enough to write more.
+const REFUSES_AFTER: u32 = 60;
+
 pub(crate) struct Scripted {
     /// Before each piece.
     pub(crate) pace: Duration,
@@ -27,6 +30,14 @@ impl Model for Scripted {
         } else {
             script::reply(&request.messages)
         };
+        if reply.refused {
+            let wait = self.pace * REFUSES_AFTER;
+            return stream::once(async move {
+                sleep(wait).await;
+                Err(ModelError::Unauthorized { status: 401 })
+            })
+            .boxed();
+        }
         let parts: Vec<Part> = reply.parts();
         let said = reply.cut.unwrap_or(reply.pieces.len());
         let mut events: Vec<Result<ModelEvent, ModelError>> =

@@ -26,6 +26,8 @@ pub(crate) struct Reply {
     pub(crate) calls: Vec<ToolCall>,
     /// After so many pieces the stream breaks off.
     pub(crate) cut: Option<usize>,
+    /// The provider takes a while, and refuses.
+    pub(crate) refused: bool,
 }
 
 /// A message's script.
@@ -36,6 +38,7 @@ struct Script {
     steps: Vec<Vec<(usize, Tool)>>,
     long: bool,
     cut: bool,
+    fails: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +89,8 @@ pub(crate) fn reply(messages: &[Arc<Message>]) -> Reply {
         None => (pieces(&format!("done{numbers}")), Vec::new()),
     };
     let cut = cut.then_some(pieces.len() / 2);
-    Reply { pieces, calls, cut }
+    let refused = scripts.iter().any(|script| script.fails);
+    Reply { pieces, calls, cut, refused }
 }
 
 impl Reply {
@@ -141,7 +145,7 @@ impl Script {
             let (number, rest) = script.split_once(':')?;
             Some((number.trim().parse().ok()?, rest))
         })?;
-        let mut script = Self { number, steps: Vec::new(), long: false, cut: false };
+        let mut script = Self { number, steps: Vec::new(), long: false, cut: false, fails: false };
         let mut place = 0;
         for step in rest.split(';') {
             let mut calls = Vec::new();
@@ -158,6 +162,10 @@ impl Script {
                     }
                     "cut" => {
                         script.cut = true;
+                        continue;
+                    }
+                    "fail" => {
+                        script.fails = true;
                         continue;
                     }
                     _ => continue,
@@ -207,6 +215,7 @@ mod tests {
                 steps: vec![vec![(0, Tool::A), (1, Tool::B)], vec![(2, Tool::Note)]],
                 long: true,
                 cut: true,
+                fails: false,
             }
         );
         assert_eq!(Script::parse("no script"), None);

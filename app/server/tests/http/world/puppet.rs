@@ -17,6 +17,8 @@ pub(crate) enum Do {
     Call(&'static str, String),
     /// Goes on when the token is cancelled.
     Hold(CancellationToken),
+    /// The provider refuses the credentials.
+    Refuse,
 }
 
 pub(crate) fn say(text: impl Into<String>) -> Do {
@@ -133,6 +135,10 @@ impl Playing {
                     return Some(Ok(ModelEvent::Calling { name: name.to_owned() }));
                 }
                 Some(Do::Hold(token)) => token.cancelled().await,
+                Some(Do::Refuse) => {
+                    self.dropped = None;
+                    return Some(Err(ModelError::Unauthorized { status: 401 }));
+                }
                 None => {
                     self.dropped = None;
                     let mut parts = Vec::new();

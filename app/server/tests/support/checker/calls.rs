@@ -93,7 +93,10 @@ fn asked(world: &World, tables: &Tables) -> Vec<(u64, Script, Uuid)> {
         .log
         .sent()
         .into_iter()
-        .map(|sent| (sent.number, sent.script, sent.ack.turn))
+        .map(|sent| {
+            let turn = tables.turn_for(sent.ack.message, sent.ack.turn);
+            (sent.number, sent.script, turn.map_or(sent.ack.turn, |turn| turn.id))
+        })
         .collect();
     for scheduled in world.log.scheduled() {
         let schedules = tables.schedules.iter().filter(|row| row.note == scheduled.note);

@@ -23,6 +23,8 @@ pub(super) struct Turn {
     pub(super) error: Option<String>,
     pub(super) origin_channel: Option<String>,
     pub(super) schedule_id: Option<Uuid>,
+    /// The turn that took over what this one had not read.
+    pub(super) successor_id: Option<Uuid>,
     /// Microseconds since 1970.
     pub(super) started_at: Option<i64>,
     pub(super) ended_at: Option<i64>,
@@ -190,7 +192,7 @@ pub(super) struct Tables {
 impl Tables {
     pub(super) async fn read(admin: &PgPool) -> Result<Self> {
         let turns: Vec<Turn> = sqlx::query_as(
-            "select id, conversation_id, ord, state, steps, error, schedule_id,
+            "select id, conversation_id, ord, state, steps, error, schedule_id, successor_id,
                     origin ->> 'channel' as origin_channel,
                     (extract(epoch from started_at) * 1000000)::bigint as started_at,
                     (extract(epoch from ended_at) * 1000000)::bigint as ended_at
@@ -235,6 +237,14 @@ impl Tables {
     /// The messages of a turn, by sequence.
     pub(super) fn of_turn(&self, turn: Uuid) -> &[Message] {
         self.messages.get(&turn).map_or(&[], Vec::as_slice)
+    }
+
+    /// The turn that a message is in, if it was named for it or took it over.
+    pub(super) fn turn_for(&self, message: Uuid, named: Uuid) -> Option<&Turn> {
+        let named = self.turns.get(&named)?;
+        let turns = [Some(named), named.successor_id.and_then(|next| self.turns.get(&next))];
+        let has = |turn: &&Turn| self.of_turn(turn.id).iter().any(|there| there.id == message);
+        turns.into_iter().flatten().find(has)
     }
 
     pub(super) fn all_messages(&self) -> impl Iterator<Item = &Message> {
@@ -334,7 +344,9 @@ async fn calls(admin: &PgPool) -> Result<Vec<Call>> {
 
 async fn outbox(admin: &PgPool) -> Result<Vec<Outbound>> {
     let rows: Vec<OutboxRow> =
-        sqlx::query_as("select id, turn_id, state, body from outbox").fetch_all(admin).await?;
+        sqlx::query_as("select id, turn_id, state, body from outbox order by id")
+            .fetch_all(admin)
+            .await?;
     rows.into_iter()
         .map(|row| {
             let body: Value = serde_json::from_slice(&row.body)?;
