@@ -242,15 +242,27 @@ async fn attempts(
     arguments: &Value,
     context: &CallContext,
 ) -> Result<ToolOutput, ToolError> {
+    let run = || tool.run(arguments.clone(), context);
+    match repeat {
+        Repeat::Safe => until_answered(tool.name(), run).await,
+        Repeat::Never => run().await,
+    }
+}
+
+/// Does again what may be done again, for as long as the database is away.
+pub(crate) async fn until_answered<T, F: Future<Output = Result<T, ToolError>>>(
+    tool: &str,
+    run: impl Fn() -> F,
+) -> Result<T, ToolError> {
     let mut pause = FIRST_PAUSE;
     loop {
-        match (tool.run(arguments.clone(), context).await, repeat) {
-            (Err(ToolError::Store(StoreError::Unavailable(source))), Repeat::Safe) => {
-                tracing::warn!(tool = tool.name(), error = %source, "the database broke off; again");
+        match run().await {
+            Err(ToolError::Store(StoreError::Unavailable(source))) => {
+                tracing::warn!(tool, error = %source, "the database broke off; again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            (result, Repeat::Safe | Repeat::Never) => return result,
+            result => return result,
         }
     }
 }

@@ -14,6 +14,7 @@ mod parameters;
 mod tests;
 
 use crate::builtin::Ports;
+use crate::dispatch::until_answered;
 use crate::plugins::{self, PluginPorts};
 use crate::tool::{Policy, Tool, ToolError, typed};
 use async_trait::async_trait;
@@ -100,7 +101,9 @@ impl Tool for RunPluginTool {
 
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError> {
         let arguments: Arguments = typed(arguments)?;
-        let call = self.prepare(&arguments, context).await.map_err(before_sending)?;
+        // Until the call leaves, all of it may be done again.
+        let preparing = until_answered(self.name(), || self.prepare(&arguments, context));
+        let call = preparing.await.map_err(before_sending)?;
         crash::before("plugin.call");
         let ended = self.send(call).await;
         crash::after("plugin.call");
@@ -167,7 +170,10 @@ impl RunPluginTool {
         answer: SandboxAnswer,
     ) -> AskedAfter {
         let id = context.key.to_string();
-        let answer = match self.plugins.late.is_late(context.person.id, &id).await {
+        let is_late = until_answered(self.name(), || async {
+            Ok(self.plugins.late.is_late(context.person.id, &id).await?)
+        });
+        let answer = match is_late.await {
             Ok(true) => SandboxAnswer::Running,
             Ok(false) => answer,
             Err(error) => {
