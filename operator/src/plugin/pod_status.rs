@@ -54,9 +54,9 @@ pub fn progress(pod: &Pod, now: Timestamp) -> Progress {
         (Some(Bundled::Failed(failure)), _) | (_, Some(Built::Failed(failure))) => {
             Progress::Failed { reason: failure.reason, message: failure.message }
         }
-        (Some(bundled @ Bundled::Done { .. }), Some(Built::Done { .. })) => {
+        (Some(bundled @ Bundled::Done { .. }), Some(Built::Done { init_output, .. })) => {
             // A report of success is a revision.
-            Revision::reported(bundled).map_or(Progress::Working, Progress::Done)
+            Revision::reported(bundled, init_output).map_or(Progress::Working, Progress::Done)
         }
         _ => unreported(pod, now),
     }

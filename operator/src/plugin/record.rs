@@ -69,6 +69,9 @@ pub struct Revision {
     pub required_keys: Vec<String>,
     #[serde(default)]
     pub config_keys: Vec<String>,
+    /// The end of what its init script said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub init_output: String,
 }
 
 /// A build that failed.
@@ -144,11 +147,11 @@ impl Failure {
 }
 
 impl Revision {
-    /// What the bundling container reported, unless it reported a failure.
-    pub fn reported(bundled: Bundled) -> Option<Self> {
+    /// What the bundling container reported, unless it reported a failure, and what init said after it.
+    pub fn reported(bundled: Bundled, init_output: String) -> Option<Self> {
         match bundled {
-            Bundled::Done { revision, commit, tools, required_keys, config_keys } => {
-                Some(Self { digest: revision, commit, tools, required_keys, config_keys })
+            Bundled::Done { revision: digest, commit, tools, required_keys, config_keys } => {
+                Some(Self { digest, commit, tools, required_keys, config_keys, init_output })
             }
             Bundled::Failed(_) => None,
         }

@@ -198,7 +198,13 @@ impl View<'_> {
         };
         match &self.plan.build {
             Build::Settled => match &self.plan.record.serving {
-                Some(serving) => (Reason::RevisionBuilt, format!("{} serves", what(serving))),
+                Some(serving) => {
+                    let said = match serving.init_output.trim() {
+                        "" => String::new(),
+                        said => format!("; its init script said: {said}"),
+                    };
+                    (Reason::RevisionBuilt, format!("{} serves{said}", what(serving)))
+                }
                 None => (Reason::Building, "the build begins in a moment".to_owned()),
             },
             Build::Held => {

@@ -126,7 +126,7 @@ impl Bench {
             "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look", "forecast"],
             "required_keys": required, "config_keys": required,
         }});
-        let built = json!({"done": {"revision": revision}});
+        let built = json!({"done": {"revision": revision, "init_output": "0 notes are kept\n"}});
         self.build_pod(&[
             ("probe", Some(probed("closed", true))),
             ("bundle", Some(bundled)),
@@ -202,12 +202,18 @@ impl Bench {
 
     /// Status and reason of a condition.
     pub(crate) fn condition(&self, kind: &str) -> (String, String) {
+        let [status, reason, _] = self.whole_condition(kind);
+        (status, reason)
+    }
+
+    /// With its message.
+    pub(crate) fn whole_condition(&self, kind: &str) -> [String; 3] {
         let status = self.status();
         let all = status["conditions"].as_array().cloned().unwrap_or_default();
         let found = all.iter().find(|condition| condition["type"] == kind).expect("the condition");
         let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
         assert!(Reason::parse(&text("reason")).is_some(), "{found}");
-        (text("status"), text("reason"))
+        ["status", "reason", "message"].map(text)
     }
 
     pub(crate) fn ready(&self) -> (String, String) {

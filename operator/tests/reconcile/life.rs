@@ -22,7 +22,9 @@ async fn a_new_plugin_is_built_and_then_idle() {
     bench.build_ends(&revision('a'), &[]);
     bench.settle().await;
     assert_eq!(bench.ready(), ("True".into(), "Idle".into()));
-    assert_eq!(bench.condition("Built").1, "RevisionBuilt");
+    let built =
+        "revision aaaaaaaaaaaa of commit c0ffeec0ff serves; its init script said: 0 notes are kept";
+    assert_eq!(bench.whole_condition("Built"), ["True", "RevisionBuilt", built]);
     assert_eq!(bench.condition("NetworkIsolated").1, "NetworkClosed");
     assert_eq!(bench.condition("Confined").1, "AsAsked");
     let status = bench.status();

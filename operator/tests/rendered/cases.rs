@@ -132,6 +132,7 @@ fn observed(plugin: &Value, serving: Option<&str>) -> Result<Observed, Failed> {
             tools: Vec::new(),
             required_keys: Vec::new(),
             config_keys: Vec::new(),
+            init_output: String::new(),
         };
         let volume = if spec["state"] == "Ephemeral" { "scratch" } else { "uid-of-the-claim" };
         let record = Record {
