@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::table::{duration, shorten, table};
 use crate::wire::{Schedule, Schedules};
 
-/// Columns that a note takes in the list.
+/// Columns that name and note take in the list.
 const NOTE: usize = 50;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) async fn list(client: &Client, output: &mut Output) -> Result<(), Err
         return output.print("no schedules; ask the assistant to do something at a time");
     }
     let rows: Vec<Vec<String>> = schedules.iter().map(row).collect();
-    output.print(&table(&["next", "rule", "zone", "state", "note", "id"], &rows))
+    output.print(&table(&["next", "rule", "zone", "state", "what", "id"], &rows))
 }
 
 async fn read<T: serde::de::DeserializeOwned>(client: &Client) -> Result<T, Error> {
@@ -48,6 +48,10 @@ async fn read<T: serde::de::DeserializeOwned>(client: &Client) -> Result<T, Erro
 
 fn row(schedule: &Schedule) -> Vec<String> {
     let zone = zone(&schedule.time_zone);
+    let what = match &schedule.name {
+        Some(name) => format!("{name}: {}", schedule.note),
+        None => schedule.note.clone(),
+    };
     let rule = match &schedule.rule {
         Rule::Cron { expression } => expression.clone(),
         Rule::Every { seconds } => format!("every {}", duration(*seconds as f64)),
@@ -64,7 +68,7 @@ fn row(schedule: &Schedule) -> Vec<String> {
         rule,
         schedule.time_zone.clone(),
         state,
-        shorten(&schedule.note, NOTE),
+        shorten(&what, NOTE),
         schedule.id.to_string(),
     ]
 }
@@ -92,6 +96,7 @@ mod tests {
     fn a_row_says_when_and_whether() {
         let schedule = |rule: Rule, enabled: bool, failures: i32| Schedule {
             id: ScheduleId("01890000-0000-7000-8000-000000000000".parse().unwrap()),
+            name: (failures > 0).then(|| "Garden".to_owned()),
             note: "water the\nplants".to_owned(),
             rule,
             time_zone: "UTC".to_owned(),
@@ -104,14 +109,14 @@ mod tests {
             assert_eq!(row(&schedule)[..5], expected);
         };
         let cron = Rule::Cron { expression: "0 9 * * 1-5".to_owned() };
-        let note = "water the plants";
+        let (note, named) = ("water the plants", "Garden: water the plants");
         check(
             schedule(cron.clone(), true, 0),
             ["2026-11-22 09:00 UTC", "0 9 * * 1-5", "UTC", "on", note],
         );
         check(
             schedule(Rule::Every { seconds: 3600 }, false, 3),
-            ["never", "every 1 h 0 min", "UTC", "off after 3 failures: no model", note],
+            ["never", "every 1 h 0 min", "UTC", "off after 3 failures: no model", named],
         );
         check(
             schedule(Rule::At { at: "2026-11-22T09:00:00Z".parse().unwrap() }, true, 1),
@@ -120,7 +125,7 @@ mod tests {
                 "once, 2026-11-22 09:00 UTC",
                 "UTC",
                 "on, failed 1×: no model",
-                note,
+                named,
             ],
         );
     }

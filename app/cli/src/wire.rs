@@ -151,6 +151,8 @@ pub(crate) struct Schedules {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) id: ScheduleId,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     pub(crate) note: String,
     pub(crate) rule: Rule,
     #[serde(default)]

@@ -57,10 +57,20 @@ struct Due {
     host: PersonId,
     agent: AgentId,
     conversation: ConversationId,
+    name: Option<String>,
     note: String,
     zone: String,
     person_zone: String,
     origin: Option<Address>,
+}
+
+/// A slot as it is recorded, or a row of missed ones as one.
+struct Slot<'a> {
+    due: &'a Due,
+    at: Timestamp,
+    outcome: SlotOutcome,
+    count: i64,
+    first: Option<Instant>,
 }
 
 /// What is decided about one schedule.
@@ -112,6 +122,7 @@ struct DueRow {
     person_id: Uuid,
     agent_id: Uuid,
     conversation_id: Uuid,
+    name: Option<String>,
     note: String,
     rule: serde_json::Value,
     time_zone: String,
@@ -139,8 +150,8 @@ async fn decide(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<Vec<Decision>
     .map_err(Error::on("lock the conversations of due schedules"))?;
     let rows = sqlx::query_as!(
         DueRow,
-        r#"select s.id, s.person_id, s.agent_id, s.conversation_id, s.note, s.rule, s.time_zone,
-                  s.origin, s.announce, s.missed, s.created_at as "created_at: Instant",
+        r#"select s.id, s.person_id, s.agent_id, s.conversation_id, s.name, s.note, s.rule,
+                  s.time_zone, s.origin, s.announce, s.missed, s.created_at as "created_at: Instant",
                   s.decided_until as "decided_until: Instant",
                   c.person_id as host, p.time_zone as person_zone
            from schedule s
@@ -190,6 +201,7 @@ fn decide_one(row: DueRow, now: Timestamp) -> Result<Result<Decision, RuleError>
             host: PersonId(row.host),
             agent: AgentId(row.agent_id),
             conversation: ConversationId(row.conversation_id),
+            name: row.name,
             note: row.note,
             zone: row.time_zone,
             person_zone: row.person_zone,
@@ -229,24 +241,29 @@ async fn record<'a>(
     decisions: &'a [Decision],
     now: Timestamp,
 ) -> Result<Vec<(&'a Due, Timestamp)>, Error> {
-    let mut slots: Vec<(&Due, Timestamp, SlotOutcome)> = Vec::new();
+    let mut slots: Vec<Slot<'_>> = Vec::new();
     for Decision { due, slots: decided } in decisions {
-        if let Some(row) = decided.unlisted {
-            tracing::warn!(schedule.id = %due.id, count = row.count, first = %row.first,
-                last = %row.last, "slots passed while nothing ran");
-        }
-        slots.extend(decided.missed.iter().map(|at| (due, *at, SlotOutcome::Missed)));
-        slots.extend(decided.fire.iter().map(|at| (due, *at, SlotOutcome::Fired)));
+        let one = |at: &Timestamp, outcome| Slot { due, at: *at, outcome, count: 1, first: None };
+        slots.extend(decided.unlisted.map(|row| Slot {
+            count: i64::try_from(row.count).unwrap_or(i64::MAX),
+            first: Some(Instant(row.first)),
+            ..one(&row.last, SlotOutcome::Missed)
+        }));
+        slots.extend(decided.missed.iter().map(|at| one(at, SlotOutcome::Missed)));
+        slots.extend(decided.fire.iter().map(|at| one(at, SlotOutcome::Fired)));
     }
     let recorded = sqlx::query!(
-        r#"insert into schedule_slot (schedule_id, due_at, person_id, outcome)
-           select * from unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::text[])
+        r#"insert into schedule_slot (schedule_id, due_at, person_id, outcome, slots, first_due_at)
+           select * from unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::text[], $5::bigint[],
+                                $6::timestamptz[])
            on conflict (schedule_id, due_at) do nothing
            returning schedule_id, due_at as "due_at: Instant""#,
-        &slots.iter().map(|(due, _, _)| due.id.0).collect::<Vec<_>>(),
-        &slots.iter().map(|(_, at, _)| Instant(*at)).collect::<Vec<_>>() as &[Instant],
-        &slots.iter().map(|(due, _, _)| due.person.0).collect::<Vec<_>>(),
-        &slots.iter().map(|(_, _, what)| what.as_str().to_owned()).collect::<Vec<_>>(),
+        &slots.iter().map(|slot| slot.due.id.0).collect::<Vec<_>>(),
+        &slots.iter().map(|slot| Instant(slot.at)).collect::<Vec<_>>() as &[Instant],
+        &slots.iter().map(|slot| slot.due.person.0).collect::<Vec<_>>(),
+        &slots.iter().map(|slot| slot.outcome.as_str().to_owned()).collect::<Vec<_>>(),
+        &slots.iter().map(|slot| slot.count).collect::<Vec<_>>(),
+        &slots.iter().map(|slot| slot.first).collect::<Vec<_>>() as &[Option<Instant>],
     )
     .fetch_all(&mut **tx)
     .await
@@ -268,10 +285,10 @@ async fn record<'a>(
         recorded.into_iter().map(|row| (row.schedule_id, row.due_at.0)).collect();
     Ok(slots
         .into_iter()
-        .filter(|(due, at, what)| {
-            *what == SlotOutcome::Fired && recorded.contains(&(due.id.0, *at))
+        .filter(|slot| {
+            slot.outcome == SlotOutcome::Fired && recorded.contains(&(slot.due.id.0, slot.at))
         })
-        .map(|(due, at, _)| (due, at))
+        .map(|slot| (slot.due, slot.at))
         .collect())
 }
 
@@ -313,7 +330,7 @@ async fn start(
 }
 
 fn inbound(due: &Due, at: Timestamp, now: Timestamp) -> Inbound {
-    let text = instruction(due.id, &due.note, at, &due.zone);
+    let text = instruction(due, at);
     Inbound {
         source: Source::Schedule(due.id),
         person: due.person,
@@ -338,10 +355,12 @@ fn inbound(due: &Due, at: Timestamp, now: Timestamp) -> Inbound {
 }
 
 /// What the model reads when a slot fires.
-fn instruction(id: ScheduleId, note: &str, at: Timestamp, zone: &str) -> String {
+fn instruction(due: &Due, at: Timestamp) -> String {
+    let Due { id, name, note, zone, .. } = due;
+    let name = name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let tz = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     format!(
-        "Schedule {id} is due. Its slot: {} ({zone}).\nIts note: {note}\n\n\
+        "Schedule {id}{name} is due. Its slot: {} ({zone}).\nIts note: {note}\n\n\
          Do now what the note says. Do not make another schedule for it: this one exists, and \
          comes again by its own rule.",
         at.to_zoned(tz).strftime("%a %Y-%m-%d %H:%M %:z"),
@@ -354,10 +373,24 @@ mod tests {
 
     #[test]
     fn the_instruction_names_the_slot_in_the_schedules_zone() {
-        let id = ScheduleId(Uuid::nil());
+        let due = Due {
+            id: ScheduleId(Uuid::nil()),
+            person: PersonId(Uuid::nil()),
+            host: PersonId(Uuid::nil()),
+            agent: AgentId(Uuid::nil()),
+            conversation: ConversationId(Uuid::nil()),
+            name: Some("Garden".to_owned()),
+            note: "water the plants".to_owned(),
+            zone: "Europe/Berlin".to_owned(),
+            person_zone: "Asia/Kathmandu".to_owned(),
+            origin: None,
+        };
         let at = "2026-11-21T08:00:00Z".parse().unwrap();
-        let text = instruction(id, "water the plants", at, "Europe/Berlin");
+        let text = instruction(&due, at);
         assert!(text.contains("Sat 2026-11-21 09:00 +01:00 (Europe/Berlin)"), "{text}");
-        assert!(text.contains("water the plants") && text.contains(&id.to_string()), "{text}");
+        let named = format!("Schedule {} (Garden) is due.", due.id);
+        assert!(text.starts_with(&named) && text.contains("water the plants"), "{text}");
+        let nameless = instruction(&Due { name: None, ..due }, at);
+        assert!(nameless.contains("00000000 is due."), "{nameless}");
     }
 }

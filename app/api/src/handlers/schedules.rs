@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const LIST: &str = "GET /v1/schedules";
+/// Characters of a name.
+const NAME: usize = 200;
 /// Characters of a note.
 const NOTE: usize = 10_000;
 
@@ -34,6 +36,8 @@ pub(crate) struct Schedules {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSchedule {
+    /// What people call it.
+    name: Option<String>,
     /// What the assistant is to do when it is due.
     note: String,
     rule: Rule,
@@ -50,6 +54,8 @@ pub(crate) struct NewSchedule {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleChange {
+    /// An empty one takes the name away.
+    name: Option<String>,
     note: Option<String>,
     rule: Option<Rule>,
     time_zone: Option<String>,
@@ -79,6 +85,12 @@ struct Slot {
     turn_id: Option<TurnId>,
     #[schemars(with = "String")]
     decided_at: Timestamp,
+    /// How many slots this stands for: more than one only where so many were missed that they are
+    /// not listed one by one. `due_at` is then the last of them.
+    slots: i64,
+    /// The first of them.
+    #[schemars(with = "Option<String>")]
+    first_due_at: Option<Timestamp>,
 }
 
 impl From<SlotInfo> for Slot {
@@ -88,6 +100,8 @@ impl From<SlotInfo> for Slot {
             outcome: slot.outcome.as_str(),
             turn_id: slot.turn,
             decided_at: slot.decided_at,
+            slots: slot.slots,
+            first_due_at: slot.first_due_at,
         }
     }
 }
@@ -104,7 +118,8 @@ pub(crate) async fn create(
     Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewSchedule>,
 ) -> Answer {
-    let NewSchedule { note, rule, time_zone, announce, missed, conversation_id } = new;
+    let NewSchedule { name, note, rule, time_zone, announce, missed, conversation_id } = new;
+    check_name(name.as_deref())?;
     text("note", &note, NOTE)?;
     let person = &caller.person;
     let named = conversation_id.as_deref().unwrap_or("main");
@@ -112,6 +127,7 @@ pub(crate) async fn create(
     let new = famulus_core::schedule::NewSchedule {
         agent: MAIN_AGENT,
         conversation,
+        name,
         note,
         rule,
         time_zone: time_zone.unwrap_or_else(|| person.time_zone.clone()),
@@ -131,12 +147,20 @@ pub(crate) async fn change(
     Json(change, _held): Json<ScheduleChange>,
 ) -> Answer {
     let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
-    let ScheduleChange { note, rule, time_zone, announce, missed, enabled } = change;
+    let ScheduleChange { name, note, rule, time_zone, announce, missed, enabled } = change;
+    check_name(name.as_deref())?;
     if let Some(note) = &note {
         text("note", note, NOTE)?;
     }
-    let change =
-        famulus_core::schedule::ScheduleChange { note, rule, time_zone, announce, missed, enabled };
+    let change = famulus_core::schedule::ScheduleChange {
+        name,
+        note,
+        rule,
+        time_zone,
+        announce,
+        missed,
+        enabled,
+    };
     let person = caller.person.id;
     let now = app.api.clock.now();
     let changed = app.api.store.change_schedule(person, schedule, change, now).await?;
@@ -170,6 +194,14 @@ pub(crate) async fn slots(
     let limit = page(asked.limit, 50, 500);
     let slots = app.api.store.schedule_slots(person, schedule, limit).await?;
     ok(&Slots { slots: slots.into_iter().map(Into::into).collect() })
+}
+
+/// An empty name is none.
+fn check_name(name: Option<&str>) -> Result<(), Problem> {
+    match name {
+        Some(name) if !name.is_empty() => text("name", name, NAME),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn missing() -> Problem {

@@ -327,9 +327,12 @@ async fn the_nouns_of_v1_can_be_made_read_and_deleted() {
         assert_eq!(stopped["stopped"], json!([sent["turn_id"]]));
 
         let rule = json!({"kind": "cron", "expression": "0 9 * * 1-5"});
-        let (status, schedule) =
-            answer(world.post("/v1/schedules", &json!({"note": "news", "rule": rule}))).await;
+        let (status, schedule) = answer(
+            world.post("/v1/schedules", &json!({"name": "News", "note": "news", "rule": rule})),
+        )
+        .await;
         assert_eq!((status, schedule["time_zone"].as_str()), (201, Some("Europe/Berlin")));
+        assert_eq!(schedule["name"], "News");
         let path = format!("/v1/schedules/{}", schedule["id"].as_str().unwrap());
         let change = world.call(OWNER, Method::PATCH, &path).json(&json!({"enabled": false}));
         assert_eq!(answer(change).await.1["enabled"], false);

@@ -77,6 +77,8 @@ pub struct Schedule {
     pub agent: AgentId,
     /// The conversation that its turns run in.
     pub conversation: ConversationId,
+    /// What people call it, where somebody named it.
+    pub name: Option<String>,
     /// What the assistant is to do when it is due.
     pub note: String,
     pub rule: Rule,
@@ -178,6 +180,7 @@ fn time_zone(zone: &str) -> Result<TimeZone, RuleError> {
 pub struct NewSchedule {
     pub agent: AgentId,
     pub conversation: ConversationId,
+    pub name: Option<String>,
     pub note: String,
     pub rule: Rule,
     pub time_zone: String,
@@ -189,6 +192,8 @@ pub struct NewSchedule {
 /// What may be changed of a schedule; `None` leaves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleChange {
+    /// An empty one takes the name away.
+    pub name: Option<String>,
     pub note: Option<String>,
     pub rule: Option<Rule>,
     pub time_zone: Option<String>,
@@ -255,4 +260,23 @@ fn derived(key: CallKey, kind: u8) -> uuid::Uuid {
     let mut bytes = *key.turn.0.as_bytes();
     bytes[6..16].copy_from_slice(&digest[..10]);
     uuid::Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call's effect keeps the schedule that it made.
+    #[test]
+    fn an_old_schedule_still_parses() {
+        let stored = r#"{"id":"01890000-0000-7000-8000-000000000000",
+            "person":"01890000-0000-7000-8000-000000000001",
+            "agent":"01890000-0000-7000-8000-000000000002",
+            "conversation":"01890000-0000-7000-8000-000000000003","note":"water the plants",
+            "rule":{"kind":"every","seconds":3600},"time_zone":"Europe/Berlin","origin":null,
+            "announce":true,"missed":"run_once","enabled":true,"failures":0,"last_error":null,
+            "next_due":null,"created_at":"2026-11-21T10:00:00Z"}"#;
+        let schedule: Schedule = serde_json::from_str(stored).unwrap();
+        assert_eq!((schedule.name, schedule.note.as_str()), (None, "water the plants"));
+    }
 }

@@ -31,7 +31,12 @@ use famulus_queue::{Instant, hint::Topic};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use write::{delete, insert, update};
+use write::{Updated, delete, insert, update};
+
+/// Times that a change lets due slots go first.
+const TRIES: usize = 3;
+/// Schedules whose slots are decided then.
+const AT_ONCE: i64 = 100;
 
 /// What became of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +62,11 @@ pub struct SlotInfo {
     pub outcome: SlotOutcome,
     pub turn: Option<TurnId>,
     pub decided_at: Timestamp,
+    /// How many slots this stands for: more than one only where so many were missed that they are
+    /// not listed one by one. `due_at` is then the last of them.
+    pub slots: i64,
+    /// The first of them.
+    pub first_due_at: Option<Timestamp>,
 }
 
 struct Row {
@@ -64,6 +74,7 @@ struct Row {
     person_id: Uuid,
     agent_id: Uuid,
     conversation_id: Uuid,
+    name: Option<String>,
     note: String,
     rule: serde_json::Value,
     time_zone: String,
@@ -86,6 +97,7 @@ impl TryFrom<Row> for Schedule {
             person: PersonId(row.person_id),
             agent: AgentId(row.agent_id),
             conversation: ConversationId(row.conversation_id),
+            name: row.name,
             note: row.note,
             rule: read_rule(row.rule)?,
             time_zone: row.time_zone,
@@ -112,6 +124,13 @@ pub(crate) fn read_address(address: Option<serde_json::Value>) -> Result<Option<
 impl From<Error> for ScheduleError {
     fn from(error: Error) -> Self {
         Self::Store(error.into())
+    }
+}
+
+fn still_due() -> Error {
+    Error::Unavailable {
+        operation: "change a schedule while its slots fall due",
+        source: sqlx::Error::RowNotFound,
     }
 }
 
@@ -147,14 +166,26 @@ impl ScheduleStore for Store {
         change: ScheduleChange,
     ) -> Result<Option<Schedule>, ScheduleError> {
         let now = self.queue.now().await.map_err(Error::from)?;
-        let mut tx = self.begin(Scope::Person(person)).await?;
-        if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
-            return Ok(earlier);
+        let mut change = change;
+        for _ in 0..TRIES {
+            let mut tx = self.begin(Scope::Person(person)).await?;
+            if let Some(earlier) = idempotency::take(&mut tx, person, key).await? {
+                return Ok(earlier);
+            }
+            match update(&mut tx, person, id, &change, now).await? {
+                Updated::Done(changed) => {
+                    let changed = changed.map(|schedule| *schedule);
+                    idempotency::commit(tx, key, &changed).await?;
+                    self.hints.announce(Topic::Control);
+                    return Ok(changed);
+                }
+                Updated::SlotIsDue => {
+                    drop(tx);
+                    self.decide_first(&mut change, now).await?;
+                }
+            }
         }
-        let changed = update(&mut tx, person, id, change, now).await?;
-        idempotency::commit(tx, key, &changed).await?;
-        self.hints.announce(Topic::Control);
-        Ok(changed)
+        Err(still_due().into())
     }
 
     async fn delete(
@@ -181,8 +212,8 @@ impl Store {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let rows = sqlx::query_as!(
             Row,
-            r#"select id, person_id, agent_id, conversation_id, note, rule, time_zone, origin,
-                      announce, missed, enabled, failures, last_error,
+            r#"select id, person_id, agent_id, conversation_id, name, note, rule, time_zone,
+                      origin, announce, missed, enabled, failures, last_error,
                       next_due as "next_due: Instant", created_at as "created_at: Instant"
                from schedule where person_id = $1 order by created_at, id"#,
             person.0,
@@ -203,8 +234,8 @@ impl Store {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let row = sqlx::query_as!(
             Row,
-            r#"select id, person_id, agent_id, conversation_id, note, rule, time_zone, origin,
-                      announce, missed, enabled, failures, last_error,
+            r#"select id, person_id, agent_id, conversation_id, name, note, rule, time_zone,
+                      origin, announce, missed, enabled, failures, last_error,
                       next_due as "next_due: Instant", created_at as "created_at: Instant"
                from schedule where id = $1 and person_id = $2"#,
             id.0,
@@ -257,11 +288,31 @@ impl Store {
         change: ScheduleChange,
         now: Timestamp,
     ) -> Result<Option<Schedule>, ScheduleError> {
-        let mut tx = self.begin(Scope::Person(person)).await?;
-        let changed = update(&mut tx, person, id, change, now).await?;
-        tx.commit().await.map_err(Error::on("change a schedule"))?;
-        self.hints.announce(Topic::Control);
-        Ok(changed)
+        let mut change = change;
+        for _ in 0..TRIES {
+            let mut tx = self.begin(Scope::Person(person)).await?;
+            match update(&mut tx, person, id, &change, now).await? {
+                Updated::Done(changed) => {
+                    let changed = changed.map(|schedule| *schedule);
+                    tx.commit().await.map_err(Error::on("change a schedule"))?;
+                    self.hints.announce(Topic::Control);
+                    return Ok(changed);
+                }
+                Updated::SlotIsDue => {
+                    drop(tx);
+                    self.decide_first(&mut change, now).await?;
+                }
+            }
+        }
+        Err(still_due().into())
+    }
+
+    /// Decides the slots that are due, by the rules as they are, before one of those rules changes.
+    async fn decide_first(&self, change: &mut ScheduleChange, now: Timestamp) -> Result<(), Error> {
+        self.fire_due(now, AT_ONCE).await?;
+        // Its last slot switches a schedule off, but the change gives it others.
+        change.enabled.get_or_insert(true);
+        Ok(())
     }
 
     /// Deletes a schedule with the record of its slots; false when it was not there.
@@ -283,7 +334,8 @@ impl Store {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let rows = sqlx::query!(
             r#"select due_at as "due_at: Instant", outcome, turn_id,
-                      decided_at as "decided_at: Instant"
+                      decided_at as "decided_at: Instant", slots,
+                      first_due_at as "first_due_at: Instant"
                from schedule_slot where schedule_id = $1 and person_id = $2
                order by due_at desc limit $3"#,
             id.0,
@@ -301,6 +353,8 @@ impl Store {
                     outcome: read_enum("a slot's outcome", &row.outcome)?,
                     turn: row.turn_id.map(TurnId),
                     decided_at: row.decided_at.0,
+                    slots: row.slots,
+                    first_due_at: row.first_due_at.map(|at| at.0),
                 })
             })
             .collect()

@@ -101,7 +101,7 @@ async fn went_badly(
             next_due = case when s.failures + 1 < $3 then s.next_due end
         from before b, conversation c
         where s.id = b.id and c.id = s.conversation_id
-        returning b.enabled and not s.enabled as "switched_off!", s.note, s.origin,
+        returning b.enabled and not s.enabled as "switched_off!", s.name, s.note, s.origin,
                   c.id as conversation, c.person_id as host,
                   (select l.turn_id from schedule_slot l
                       where l.schedule_id = s.id and l.turn_id is not null
@@ -120,14 +120,15 @@ async fn went_badly(
         conversation: row.conversation,
         turn: row.turn.map(TurnId),
         origin: read_address(row.origin)?,
-        notice: switched_off(ScheduleId(schedule), &row.note, reason),
+        notice: switched_off(ScheduleId(schedule), row.name.as_deref(), &row.note, reason),
     }))
 }
 
-fn switched_off(id: ScheduleId, note: &str, reason: &str) -> String {
+fn switched_off(id: ScheduleId, name: Option<&str>, note: &str, reason: &str) -> String {
+    let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
     format!(
         "A schedule failed {FAILURES_UNTIL_DISABLED} times in a row, so I switched it off.\n\n\
-         - Schedule: {id}\n- Its note: {note}\n- The last failure: {reason}\n\n\
+         - Schedule: {name}{id}\n- Its note: {note}\n- The last failure: {reason}\n\n\
          Once the cause is gone, ask me to switch it on again."
     )
 }

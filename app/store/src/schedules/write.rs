@@ -19,6 +19,14 @@ pub(crate) enum Rezoned {
     SlotsAreDue,
 }
 
+/// Whether a schedule was changed.
+pub(super) enum Updated {
+    /// `None` when it is not there.
+    Done(Option<Box<Schedule>>),
+    /// A slot is due and not yet decided: no rule may change before it is.
+    SlotIsDue,
+}
+
 pub(super) async fn insert(
     conn: &mut PgConnection,
     person: PersonId,
@@ -34,9 +42,10 @@ pub(super) async fn insert(
     let row = sqlx::query_as!(
         Row,
         r#"insert into schedule (id, person_id, agent_id, conversation_id, note, rule, time_zone,
-                                 origin, announce, missed, decided_until, next_due, created_at)
-           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $11)
-           returning id, person_id, agent_id, conversation_id, note, rule, time_zone, origin,
+                                 origin, announce, missed, decided_until, next_due, created_at,
+                                 name)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $11, $13)
+           returning id, person_id, agent_id, conversation_id, name, note, rule, time_zone, origin,
                      announce, missed, enabled, failures, last_error,
                      next_due as "next_due: Instant", created_at as "created_at: Instant""#,
         id.0,
@@ -51,6 +60,7 @@ pub(super) async fn insert(
         new.missed.as_str(),
         Instant(now) as _,
         next_due.map(Instant) as _,
+        name_of(new.name.as_deref()),
     )
     .fetch_one(conn)
     .await
@@ -59,19 +69,26 @@ pub(super) async fn insert(
 }
 
 /// When the rule, the zone or the switch changes, the future is computed anew from `now`: what has
-/// passed stays as it was decided, and nothing that lies behind is made up for.
+/// passed stays as it was decided, what is due is decided first, and nothing else that lies behind
+/// is made up for.
 pub(super) async fn update(
     conn: &mut PgConnection,
     person: PersonId,
     id: ScheduleId,
-    change: ScheduleChange,
+    change: &ScheduleChange,
     now: Timestamp,
-) -> Result<Option<Schedule>, ScheduleError> {
+) -> Result<Updated, ScheduleError> {
     let now = to_micros(now);
-    let Some(mut schedule) = locked(conn, person, id).await? else { return Ok(None) };
-    let ScheduleChange { note, rule, time_zone, announce, missed, enabled } = change;
+    let Some(mut schedule) = locked(conn, person, id).await? else {
+        return Ok(Updated::Done(None));
+    };
+    let is_due = schedule.next_due.is_some_and(|due| due <= now);
+    let ScheduleChange { name, note, rule, time_zone, announce, missed, enabled } = change.clone();
     let moves = rule.is_some() || time_zone.is_some();
     let switched = enabled.is_some_and(|enabled| enabled != schedule.enabled);
+    if let Some(name) = name {
+        schedule.name = name_of(Some(&name));
+    }
     schedule.note = note.as_deref().map_or(schedule.note, without_nul);
     schedule.rule = rule.map_or(schedule.rule, storable);
     schedule.time_zone = match time_zone {
@@ -85,6 +102,9 @@ pub(super) async fn update(
     if moves || switched {
         if schedule.enabled || moves {
             schedule.rule.validate(&schedule.time_zone, now)?;
+        }
+        if is_due {
+            return Ok(Updated::SlotIsDue);
         }
         decided_until = Some(now);
         schedule.next_due = if schedule.enabled {
@@ -100,7 +120,7 @@ pub(super) async fn update(
     sqlx::query!(
         "update schedule set note = $2, rule = $3, time_zone = $4, announce = $5, missed = $6,
                 enabled = $7, failures = $8, last_error = $9, next_due = $10,
-                decided_until = coalesce($11, decided_until)
+                decided_until = coalesce($11, decided_until), name = $12
          where id = $1",
         id.0,
         schedule.note,
@@ -113,11 +133,12 @@ pub(super) async fn update(
         schedule.last_error,
         schedule.next_due.map(Instant) as _,
         decided_until.map(Instant) as _,
+        schedule.name,
     )
     .execute(conn)
     .await
     .map_err(Error::on("change a schedule"))?;
-    Ok(Some(schedule))
+    Ok(Updated::Done(Some(Box::new(schedule))))
 }
 
 async fn locked(
@@ -127,7 +148,7 @@ async fn locked(
 ) -> Result<Option<Schedule>, Error> {
     sqlx::query_as!(
         Row,
-        r#"select id, person_id, agent_id, conversation_id, note, rule, time_zone, origin,
+        r#"select id, person_id, agent_id, conversation_id, name, note, rule, time_zone, origin,
                   announce, missed, enabled, failures, last_error,
                   next_due as "next_due: Instant", created_at as "created_at: Instant"
            from schedule where id = $1 and person_id = $2 for no key update"#,
@@ -210,6 +231,11 @@ pub(crate) async fn rezone(
     .await
     .map_err(Error::on("move the schedules"))?;
     Ok(Rezoned::Done)
+}
+
+/// A name, unless it is blank.
+fn name_of(name: Option<&str>) -> Option<String> {
+    name.map(without_nul).filter(|name| !name.trim().is_empty())
 }
 
 /// What Postgres keeps of an instant; a rule and its slots must agree on it.

@@ -59,6 +59,7 @@ async fn wall_clock_schedules_move_with_their_person() {
             let new = NewSchedule {
                 agent: MAIN_AGENT,
                 conversation,
+                name: None,
                 note: "n".into(),
                 rule,
                 time_zone: zone.into(),
@@ -106,6 +107,7 @@ async fn a_slot_of_the_old_zone_fires_before_the_zone_moves() {
         let new = NewSchedule {
             agent: MAIN_AGENT,
             conversation,
+            name: None,
             note: "n".into(),
             rule: Rule::Cron { expression: "0 9 * * *".into() },
             time_zone: "Europe/Berlin".into(),

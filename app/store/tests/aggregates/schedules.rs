@@ -9,8 +9,8 @@ use famulus_core::{
     },
     tool::CallKey,
 };
-use famulus_store::MAIN_AGENT;
-use jiff::Timestamp;
+use famulus_store::{MAIN_AGENT, SlotOutcome};
+use jiff::{Timestamp, ToSpan as _};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -24,6 +24,7 @@ fn new(conversation: ConversationId, rule: Rule) -> NewSchedule {
     NewSchedule {
         agent: MAIN_AGENT,
         conversation,
+        name: None,
         note: "water the plants".into(),
         rule,
         time_zone: "Europe/Berlin".into(),
@@ -93,6 +94,90 @@ async fn a_change_moves_the_future_only() {
         let refused = store.change_schedule(ada, schedule.id, bad, now).await;
         assert!(matches!(refused, Err(ScheduleError::Rule(_))));
         assert_eq!(store.schedule(ada, schedule.id).await.unwrap(), Some(on));
+    })
+    .await;
+}
+
+/// What is due was promised under the rule of its time, however quickly somebody changes it.
+#[tokio::test]
+async fn a_slot_that_is_due_is_decided_before_its_schedule_changes() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        // The port's changes are judged by the database's clock.
+        let now = store.queue.now().await.unwrap();
+        let (due, before) = (now - 2.seconds(), now - 1.hour());
+        let later = Rule::At { at: now + 1.hour() };
+        let none = ScheduleChange::default;
+        let changes = [
+            ScheduleChange { rule: Some(cron("0 9 * * *")), ..none() },
+            ScheduleChange {
+                rule: Some(Rule::Every { seconds: 3600 }),
+                note: Some("no".into()),
+                ..none()
+            },
+            ScheduleChange { rule: Some(later.clone()), ..none() },
+            ScheduleChange { enabled: Some(false), ..none() },
+            ScheduleChange { enabled: Some(false), rule: Some(later), ..none() },
+        ];
+        for (call, change) in changes.into_iter().enumerate() {
+            for by_a_person in [true, false] {
+                let rule = Rule::At { at: due };
+                let made =
+                    store.create_schedule(ada, new(conversation, rule), before).await.unwrap();
+                let changed = if by_a_person {
+                    store.change_schedule(ada, made.id, change.clone(), now).await.unwrap()
+                } else {
+                    store.change(ada, key(call as u32), made.id, change.clone()).await.unwrap()
+                };
+                let changed = changed.unwrap();
+                let slots = store.schedule_slots(ada, made.id, 10).await.unwrap();
+                assert_eq!(slots.len(), 1, "{change:?}");
+                assert_eq!(
+                    (slots[0].due_at, slots[0].outcome),
+                    (made.next_due.unwrap(), SlotOutcome::Fired)
+                );
+                let turn = store.turn(ada, slots[0].turn.unwrap()).await.unwrap().unwrap();
+                let page = store.messages(ada, turn.conversation, None, 100).await.unwrap();
+                let said = page.items.iter().find(|message| message.turn == turn.id).unwrap();
+                assert!(said.text.contains("water the plants"), "by its old note: {}", said.text);
+                // What it became is in force all the same.
+                assert_eq!(changed.enabled, change.enabled.unwrap_or(true), "{change:?}");
+                assert_eq!(changed.next_due.is_some_and(|next| next > now), changed.enabled);
+                assert_eq!(store.schedule(ada, made.id).await.unwrap(), Some(changed));
+                store.delete_schedule(ada, made.id).await.unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_schedule_has_the_name_that_somebody_gave_it() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        let now = at("2026-11-21T10:00:00Z");
+        let named = NewSchedule {
+            name: Some("Garden".into()),
+            ..new(conversation, Rule::Every { seconds: 3600 })
+        };
+        let made = store.create_schedule(ada, named, now).await.unwrap();
+        let name = async |name: Option<&str>| {
+            let change = ScheduleChange { name: name.map(Into::into), ..Default::default() };
+            let changed = store.change_schedule(ada, made.id, change, now).await.unwrap().unwrap();
+            assert_eq!(store.schedules(ada).await.unwrap(), std::slice::from_ref(&changed));
+            changed.name
+        };
+        assert_eq!(name(None).await.as_deref(), Some("Garden"));
+        assert_eq!(name(Some("Balcony")).await.as_deref(), Some("Balcony"));
+        let fired = store.fire_due(at("2026-11-21T11:00:00Z"), 10).await.unwrap();
+        let turn = store.turn(ada, fired.turns[0]).await.unwrap().unwrap();
+        let page = store.messages(ada, turn.conversation, None, 10).await.unwrap();
+        assert!(page.items[0].text.contains(&format!("{} (Balcony) is due", made.id)));
+        assert_eq!(name(Some("")).await, None);
     })
     .await;
 }

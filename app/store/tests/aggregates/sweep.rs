@@ -27,6 +27,7 @@ async fn schedule(
     let new = NewSchedule {
         agent: MAIN_AGENT,
         conversation,
+        name: None,
         note: "water the plants".into(),
         rule,
         time_zone: "Europe/Berlin".into(),
@@ -103,6 +104,29 @@ async fn what_passed_while_nothing_ran_follows_the_policy() {
             ["2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z"].map(at);
         assert_eq!(outcomes(once.id).await, [(three, Fired), (two, Missed), (one, Missed)]);
         assert_eq!(outcomes(skip.id).await, [(three, Missed), (two, Missed), (one, Missed)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn missed_slots_beyond_a_hundred_are_one_row_that_counts_them() {
+    with_store(async |world| {
+        let store = &world.store;
+        let person = world.person("a").await.id;
+        let every = Rule::Every { seconds: 60 };
+        let made = schedule(world, person, every, MissedPolicy::RunOnce, true).await;
+        let fired = store.fire_due(at("2026-11-22T10:00:00Z"), 10).await.unwrap();
+        assert_eq!((fired.turns.len(), fired.missed), (1, 24 * 60 - 1));
+        let slots = store.schedule_slots(person, made.id, 500).await.unwrap();
+        assert_eq!(slots.len(), 102, "one that fired, a hundred, and the others");
+        assert_eq!(slots.iter().map(|slot| slot.slots).sum::<i64>(), 24 * 60);
+        assert!(slots[..101].iter().all(|slot| slot.slots == 1 && slot.first_due_at.is_none()));
+        let others = &slots[101];
+        assert_eq!((others.outcome, others.slots), (SlotOutcome::Missed, 24 * 60 - 101));
+        let first = others.first_due_at.unwrap();
+        assert_eq!(first, at("2026-11-21T10:01:00Z"));
+        let span = others.due_at.duration_since(first).as_secs();
+        assert_eq!(span, (others.slots - 1) * 60, "a slot a minute");
     })
     .await;
 }

@@ -165,14 +165,24 @@ impl ScheduleStore for FakeSchedules {
         if let Some(done) = state.schedules.iter().find(|schedule| schedule.id == id) {
             return Ok(done.clone());
         }
-        let NewSchedule { agent, conversation, note, rule, time_zone, origin, announce, missed } =
-            new;
+        let NewSchedule {
+            agent,
+            conversation,
+            name,
+            note,
+            rule,
+            time_zone,
+            origin,
+            announce,
+            missed,
+        } = new;
         rule.validate(&time_zone, now)?;
         let schedule = Schedule {
             id,
             person,
             agent,
             conversation,
+            name,
             note,
             next_due: rule.next_after(&time_zone, now, now)?,
             rule,
@@ -233,8 +243,9 @@ fn apply(
     change: ScheduleChange,
     now: Timestamp,
 ) -> Result<Schedule, ScheduleError> {
-    let ScheduleChange { note, rule, time_zone, announce, missed, enabled } = change;
+    let ScheduleChange { name, note, rule, time_zone, announce, missed, enabled } = change;
     let mut new = schedule.clone();
+    new.name = name.map_or(new.name, |name| Some(name).filter(|name| !name.is_empty()));
     new.note = note.unwrap_or(new.note);
     new.rule = rule.unwrap_or(new.rule);
     new.time_zone = time_zone.unwrap_or(new.time_zone);

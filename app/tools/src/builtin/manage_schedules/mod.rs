@@ -25,6 +25,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Characters of a name.
+const LONGEST_NAME: usize = 200;
 /// Characters of a note: it begins a turn, as a message would.
 const LONGEST_NOTE: usize = 4_000;
 
@@ -54,6 +56,9 @@ struct Arguments {
     action: Action,
     #[serde(default, deserialize_with = "filled")]
     id: Option<String>,
+    /// A few words to know it by.
+    #[serde(default, deserialize_with = "filled")]
+    name: Option<String>,
     /// What you are to do then.
     #[serde(default, deserialize_with = "filled")]
     note: Option<String>,
@@ -147,6 +152,7 @@ impl ManageSchedules {
         let new = NewSchedule {
             agent: context.agent,
             conversation: context.conversation,
+            name: checked_name(arguments.name)?,
             note,
             rule,
             time_zone,
@@ -167,6 +173,7 @@ impl ManageSchedules {
         let old = self.find(id, context).await?.ok_or_else(|| unknown(id))?;
         let (tz, time_zone) = moment::zone(arguments.zone(&old.time_zone))?;
         let change = ScheduleChange {
+            name: checked_name(arguments.name.clone())?,
             note: checked_note(arguments.note.as_deref())?,
             rule: arguments.rule(&tz)?,
             time_zone: (time_zone != old.time_zone).then_some(time_zone.clone()),
@@ -176,7 +183,7 @@ impl ManageSchedules {
         };
         if change == ScheduleChange::default() && arguments.time_zone.is_none() {
             return Err(ToolError::call(
-                "nothing to change; give at least one of note, cron, every_seconds, at, time_zone, announce, missed, enabled",
+                "nothing to change; give at least one of name, note, cron, every_seconds, at, time_zone, announce, missed, enabled",
             ));
         }
         let rule = change.rule.as_ref().unwrap_or(&old.rule);
@@ -293,6 +300,17 @@ fn checked_note(note: Option<&str>) -> Result<Option<String>, ToolError> {
     Ok(Some(note.to_owned()))
 }
 
+fn checked_name(name: Option<String>) -> Result<Option<String>, ToolError> {
+    let Some(name) = name else { return Ok(None) };
+    let length = name.chars().count();
+    if length > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(ToolError::Call(format!(
+            "`name` is one line of at most {LONGEST_NAME} characters; this one has {length}; put what is to be done into `note`"
+        )));
+    }
+    Ok(Some(name))
+}
+
 fn unknown(id: ScheduleId) -> ToolError {
     ToolError::Call(format!("there is no schedule with id {id}; `list` shows the ids"))
 }
@@ -301,6 +319,9 @@ fn unknown(id: ScheduleId) -> ToolError {
 fn shown(schedule: &Schedule) -> Value {
     let zone = schedule.time_zone.as_str();
     let mut shown = json!({"id": schedule.id, "note": schedule.note});
+    if let Some(name) = &schedule.name {
+        shown["name"] = name.as_str().into();
+    }
     match &schedule.rule {
         Rule::Cron { expression } => shown["cron"] = expression.as_str().into(),
         Rule::Every { seconds } => shown["every_seconds"] = (*seconds).into(),

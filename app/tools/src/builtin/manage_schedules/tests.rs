@@ -55,6 +55,23 @@ async fn a_schedule_lives_from_create_to_delete() {
 }
 
 #[tokio::test]
+async fn a_schedule_is_known_by_its_name() {
+    let mut bench = Bench::new();
+    let create = json!({"action": "create", "name": "Garden", "note": "n", "every_seconds": 60});
+    let made = bench.done(TOOL, create).await;
+    assert_eq!(made["name"], "Garden");
+    let id = &made["id"];
+    let named = json!({"action": "update", "id": id, "name": "Balcony"});
+    assert_eq!(bench.done(TOOL, named).await["name"], "Balcony");
+    let kept = bench.done(TOOL, json!({"action": "update", "id": id, "note": "m"})).await;
+    assert_eq!((&kept["name"], &kept["note"]), (&json!("Balcony"), &json!("m")));
+    for name in ["x".repeat(201), "two\nlines".to_owned()] {
+        let call = json!({"action": "update", "id": id, "name": name});
+        assert!(bench.error(TOOL, call).await.contains("`name` is one line of at most 200"));
+    }
+}
+
+#[tokio::test]
 async fn every_kind_of_rule_falls_due() {
     let mut bench = Bench::new();
     for (rule, next) in [
