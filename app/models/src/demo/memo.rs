@@ -15,6 +15,18 @@ pub(crate) struct Wanted {
     pub(crate) arguments: Value,
 }
 
+impl Wanted {
+    /// What one call of a tool changes, another would have to see; unless both only add something.
+    pub(crate) fn waits_for(&self, other: &Self) -> bool {
+        let independent = self.adds() && other.adds() && self != other;
+        self.tool == other.tool && !independent
+    }
+
+    fn adds(&self) -> bool {
+        matches!(self.arguments["action"].as_str(), Some("upsert" | "create"))
+    }
+}
+
 /// Why an act did not come to its end.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Halt {

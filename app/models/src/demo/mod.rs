@@ -81,8 +81,7 @@ pub fn answer(question: Question<'_>) -> Answer {
     for wish in wish::read(&ask) {
         match act(&wish, &memo) {
             Ok(text) | Err(Halt::Say(text)) => said.push(text),
-            // What one call of a tool changes, another would have to see.
-            Err(Halt::Wants(call)) if wanted.iter().any(|other| other.tool == call.tool) => {}
+            Err(Halt::Wants(call)) if wanted.iter().any(|other| call.waits_for(other)) => {}
             Err(Halt::Wants(call)) => wanted.push(call),
         }
     }

@@ -282,6 +282,25 @@ fn a_steering_message_is_answered_too() {
 }
 
 #[test]
+fn every_message_that_joined_is_done() {
+    let mut chat = Chat::default();
+    let turn = TurnId::new();
+    for number in 0..10 {
+        chat.history.push(said(turn, "http", &format!("remember that box {number} is full")));
+    }
+    chat.history.push(said(turn, "http", "what is my box 7?"));
+    let Answer::Calls(calls) = chat.answer(&tools()) else { panic!("no call") };
+    assert_eq!(calls.len(), 10, "one step for all that is added, and none that would read it");
+    chat.run(turn, calls);
+    while let Answer::Calls(calls) = chat.answer(&tools()) {
+        chat.run(turn, calls);
+    }
+    let Answer::Text(text) = chat.answer(&tools()) else { panic!("no text") };
+    assert!((0..10).all(|n| text.contains(&format!("I will remember: box {n} is full"))), "{text}");
+    assert!(text.ends_with("You told me: box 7 is full"), "{text}");
+}
+
+#[test]
 fn a_tool_that_is_not_offered_is_named() {
     let mut chat = Chat::default();
     chat.history.push(said(TurnId::new(), "http", "what time is it?"));
