@@ -37,6 +37,50 @@ pub(crate) struct InlineFile<'a> {
     mime_type: String,
 }
 
+impl<'a> InlineFile<'a> {
+    /// A spoken message. Its kind is the declared one, or else what its first bytes say.
+    ///
+    /// # Errors
+    /// It is declared as something else, or nobody says what it is.
+    pub(crate) fn spoken(data: Cow<'a, str>, declared: Option<&str>) -> Result<Self, Problem> {
+        let declared = declared.map(media_type);
+        let mime_type = match declared.as_deref() {
+            Some(named) if named.starts_with("audio/") => named.to_owned(),
+            Some(other) => {
+                return Err(Problem::bad(
+                    format!("`audioContentType` is `{other}`, which is no kind of audio"),
+                    "send the kind of the audio, for example audio/wav; other files go into `files`",
+                ));
+            }
+            None => audio_type(&data).map(str::to_owned).ok_or_else(|| {
+                Problem::bad(
+                    "what kind of audio `audio` is cannot be told from its first bytes",
+                    "send it in base64, and its kind in `audioContentType`, for example audio/wav",
+                )
+            })?,
+        };
+        Ok(Self { data, filename: "audio".to_owned(), mime_type })
+    }
+}
+
+/// The kinds of audio that name themselves in their first bytes: where, and how.
+const AUDIO: [(usize, &[u8], &str); 8] = [
+    (0, b"RIFF", "audio/wav"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"\xff\xf1", "audio/aac"),
+    (4, b"ftyp", "audio/mp4"),
+    (0, b"\x1a\x45\xdf\xa3", "audio/webm"),
+];
+
+fn audio_type(data: &str) -> Option<&'static str> {
+    let head = BASE64.decode(data.as_bytes().get(..16)?).ok()?;
+    let fits = |(at, mark, _): &&(usize, &[u8], &str)| head[*at..].starts_with(mark);
+    AUDIO.iter().find(fits).map(|(_, _, kind)| *kind)
+}
+
 /// Stores one file.
 pub(crate) async fn store(
     blobs: &dyn Blobs,
@@ -95,6 +139,23 @@ mod tests {
         assert!(decode("a!").any(|piece| piece.is_err()));
         let cut_in_between = format!("{}={}", "a".repeat(PIECE - 1), "aGk=");
         assert!(decode(&cut_in_between).any(|piece| piece.is_err()));
+    }
+
+    #[test]
+    fn audio_is_what_it_is_called_or_what_it_begins_with() {
+        let spoken = |bytes: &[u8], declared: Option<&str>| {
+            InlineFile::spoken(BASE64.encode(bytes).into(), declared).map(|file| file.mime_type)
+        };
+        let wav = b"RIFF\x24\x00\x00\x00WAVEfmt ";
+        let mp4 = b"\x00\x00\x00\x20ftypM4A \x00\x00";
+        assert_eq!(spoken(wav, None).unwrap(), "audio/wav");
+        assert_eq!(spoken(mp4, None).unwrap(), "audio/mp4");
+        assert_eq!(spoken(mp4, Some("Audio/X-M4A; codecs=1")).unwrap(), "audio/x-m4a");
+        for (bytes, declared) in
+            [(&wav[..], Some("text/plain")), (b"twelve bytes", None), (b"", None)]
+        {
+            assert!(spoken(bytes, declared).is_err(), "{declared:?}");
+        }
     }
 
     #[test]

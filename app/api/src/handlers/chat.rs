@@ -57,6 +57,11 @@ pub(crate) struct ChatRequest {
     /// Files that were stored with `POST /v1/blobs`.
     attachments: Option<Vec<Attached>>,
     files: Option<Vec<File>>,
+    /// A spoken message, in base64.
+    audio: Option<String>,
+    /// Its media type; unless told, what its first bytes say.
+    #[serde(rename = "audioContentType")]
+    audio_content_type: Option<String>,
     /// Answer at once with 202.
     r#async: Option<bool>,
     /// `main` or an id; the main conversation unless told.
@@ -86,6 +91,10 @@ struct Body<'a> {
     attachments: Option<&'a RawValue>,
     #[serde(borrow, default)]
     files: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    audio: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "audioContentType")]
+    audio_content_type: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "async")]
     is_async: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -131,13 +140,17 @@ pub(crate) async fn chat(
     };
     let message = text(body.message);
     let stored: Vec<Attached> = items(body.attachments);
-    let inline: Vec<InlineFile<'_>> = items(body.files);
+    let mut inline: Vec<InlineFile<'_>> = items(body.files);
+    if let Some(audio) = text(body.audio).filter(|audio| !audio.is_empty()) {
+        let declared = text(body.audio_content_type);
+        inline.push(InlineFile::spoken(audio, declared.as_deref())?);
+    }
     if message.as_deref().is_none_or(|text| text.trim().is_empty())
         && stored.is_empty()
         && inline.is_empty()
     {
         return Err(Problem::bad(
-            "the request has none of `message`, `attachments` and `files`",
+            "the request has none of `message`, `audio`, `attachments` and `files`",
             "send {\"message\": \"...\"}",
         ));
     }

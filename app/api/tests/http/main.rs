@@ -190,6 +190,9 @@ async fn chat_checks_before_it_keeps_anything() {
         assert_eq!(problem(json!({"message": 5})).await, bad);
         let file = json!({"data": "!!", "filename": "a.txt", "mimeType": "text/plain"});
         assert_eq!(problem(json!({"files": [file]})).await, bad);
+        assert_eq!(problem(json!({"audio": "!!", "audioContentType": "audio/ogg"})).await, bad);
+        assert_eq!(problem(json!({"audio": "aGVsbG8gaGVsbG8gaGVsbG8="})).await, bad);
+        assert_eq!(problem(json!({"audio": "aGVsbG8=", "audioContentType": "a/b"})).await, bad);
         let (status, page) =
             answer(world.call(OWNER, Method::POST, "/chat").body("{\"message\":")).await;
         assert_eq!((status, page["type"].as_str()), (400, Some("/problems/invalid-json")));
@@ -216,6 +219,25 @@ async fn chat_checks_before_it_keeps_anything() {
         )
         .await;
         assert_eq!(status, 403);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_spoken_message_needs_no_words() {
+    with_server(config(), async |world| {
+        let wav = "UklGRiQAAABXQVZFZm10IA==";
+        let said = json!({"audio": wav, "async": true});
+        let (status, accepted) = answer(world.post("/chat", &said)).await;
+        assert_eq!(status, 202, "{accepted}");
+        let path = "/v1/conversations/main/messages";
+        let (_, page) = answer(world.call(OWNER, Method::GET, path)).await;
+        let parts = &page["messages"][0]["parts"];
+        let audio = parts.as_array().unwrap().iter().find(|part| part["type"] == "audio").unwrap();
+        assert_eq!(
+            (&audio["name"], &audio["blob"]["mime"]),
+            (&json!("audio"), &json!("audio/wav"))
+        );
     })
     .await;
 }
