@@ -207,7 +207,11 @@ impl Store {
         if person.time_zone != before {
             match rezone(&mut tx, id, &before, &person.time_zone).await? {
                 Rezoned::Done => {}
-                Rezoned::SlotsAreDue => return Ok(Changed::SlotsAreDue),
+                Rezoned::SlotsAreDue => {
+                    // A sweep passes over what another transaction has locked.
+                    tx.rollback().await.map_err(failed())?;
+                    return Ok(Changed::SlotsAreDue);
+                }
             }
         }
         tx.commit().await.map_err(failed())?;

@@ -13,7 +13,7 @@ pub(crate) use write::{Rezoned, rezone};
 
 use crate::{
     codec::read_enum,
-    db::{Scope, Store},
+    db::{Scope, Store, Tx},
     error::Error,
     idempotency,
 };
@@ -180,8 +180,7 @@ impl ScheduleStore for Store {
                     return Ok(changed);
                 }
                 Updated::SlotIsDue => {
-                    drop(tx);
-                    self.decide_first(&mut change, now).await?;
+                    self.decide_first(tx, &mut change, now).await?;
                 }
             }
         }
@@ -299,8 +298,7 @@ impl Store {
                     return Ok(changed);
                 }
                 Updated::SlotIsDue => {
-                    drop(tx);
-                    self.decide_first(&mut change, now).await?;
+                    self.decide_first(tx, &mut change, now).await?;
                 }
             }
         }
@@ -308,7 +306,14 @@ impl Store {
     }
 
     /// Decides the slots that are due, by the rules as they are, before one of those rules changes.
-    async fn decide_first(&self, change: &mut ScheduleChange, now: Timestamp) -> Result<(), Error> {
+    async fn decide_first(
+        &self,
+        tx: Tx,
+        change: &mut ScheduleChange,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        // A sweep passes over what another transaction has locked, so this one must be gone.
+        tx.rollback().await.map_err(Error::on("let a slot go first"))?;
         self.fire_due(now, AT_ONCE).await?;
         // Its last slot switches a schedule off, but the change gives it others.
         change.enabled.get_or_insert(true);
