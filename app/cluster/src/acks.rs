@@ -78,7 +78,9 @@ impl Cluster {
         let told = timeout(ACKNOWLEDGE, join_all(told)).await.unwrap_or_default();
         let is_unknown = |told: &Result<(), WireError>| match told {
             Err(WireError::Refused(problem)) => problem.kind == Kind::NoCall,
-            Ok(()) | Err(WireError::Unreached(_) | WireError::Broken(_)) => false,
+            Ok(()) | Err(WireError::Unreached(_) | WireError::Broken(_) | WireError::TooLarge) => {
+                false
+            }
         };
         let heard = told.len() == runners.len();
         told.iter().any(Result::is_ok) || (heard && told.iter().all(is_unknown))

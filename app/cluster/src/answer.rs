@@ -9,7 +9,8 @@ use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{RunOutput, SandboxResult, SandboxRun};
 use famulus_errors::chain;
 use famulus_protocol::{
-    CallId, CallResult, FILES, FILES_BYTES, Failure, Kind, Outcome, OutputFile, Reason, Run,
+    CallId, CallResult, FILES, FILES_BYTES, Failure, Kind, Outcome, OutputFile, RESULT_BYTES,
+    Reason, Run,
 };
 use futures::{StreamExt, TryStreamExt};
 use tokio::time::{sleep, timeout};
@@ -52,6 +53,18 @@ pub(crate) async fn store(
         stored.push(SandboxRun { output: output(outcome), files: kept, notes, millis });
     }
     SandboxResult { each, runs: stored }
+}
+
+/// What is known of a call whose result a runner of another release made larger than it may be: that
+/// the tool has run.
+pub(crate) fn too_large() -> SandboxResult {
+    let output = RunOutput::Failed(format!(
+        "the tool has run, and what it did stays done; its output is lost, because the result of a \
+         call may have {RESULT_BYTES} bytes and this one has more: ask for less at once, or have the \
+         tool leave files"
+    ));
+    let run = SandboxRun { output, files: Vec::new(), notes: Vec::new(), millis: 0 };
+    SandboxResult { each: false, runs: vec![run] }
 }
 
 /// What a call may still leave behind.
@@ -135,9 +148,10 @@ async fn once(
         WireError::Refused(problem) if problem.kind == Kind::NoFile => {
             FetchError::Permanent("the runner does not have it".to_owned())
         }
-        WireError::Refused(_) | WireError::Unreached(_) | WireError::Broken(_) => {
-            FetchError::Transient(error.to_string())
-        }
+        WireError::Refused(_)
+        | WireError::Unreached(_)
+        | WireError::Broken(_)
+        | WireError::TooLarge => FetchError::Transient(error.to_string()),
     })?;
     let pieces = response.bytes_stream().map_err(io::Error::other).boxed();
     match timeout(TRANSFER, blobs.put(person, MIME, limit, pieces)).await {

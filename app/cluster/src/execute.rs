@@ -167,6 +167,8 @@ impl Cluster {
         match error {
             WireError::Refused(problem) => self.refused(known, runner, problem).await,
             WireError::Unreached(why) | WireError::Broken(why) => Ok(SendOutcome::NotSent(why)),
+            // It answered at length, so it heard.
+            WireError::TooLarge => Ok(SendOutcome::Unknown),
         }
     }
 
@@ -275,6 +277,9 @@ impl Cluster {
                     "its runner was cut off".to_owned()
                 }
                 Ok(CallState::Uploading) => return Ok(WaitOutcome::NotReceived),
+                Err(WireError::TooLarge) => {
+                    return Ok(WaitOutcome::Answer(SandboxAnswer::Ended(answer::too_large())));
+                }
                 Err(WireError::Refused(problem)) if problem.kind == Kind::NoCall => {
                     unknown += 1;
                     if unknown >= UNKNOWN_TWICE {

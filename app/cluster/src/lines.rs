@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use famulus_core::sandbox::{Progress, Stage};
-use famulus_protocol::{CallResult, Progress as Line};
+use famulus_protocol::{ANSWER_BYTES, CallResult, Progress as Line};
 use reqwest::Response;
 use tokio::time::timeout;
 
 use crate::stages::{CallStage, StageTimer};
-use crate::wire::{ANSWER_BYTES, WireError, words};
+use crate::wire::{WireError, words};
 
 /// A runner with nothing to say says so every 10 s.
 const SILENCE: Duration = Duration::from_secs(35);
@@ -47,7 +47,7 @@ pub(crate) async fn follow(
             return Err(cut("the connection ended before the result"));
         };
         if lines.pending.len() + piece.len() > ANSWER_BYTES {
-            return Err(cut("its answer is too long"));
+            return Err(WireError::TooLarge);
         }
         lines.pending.extend_from_slice(&piece);
     }

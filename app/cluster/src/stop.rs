@@ -121,6 +121,7 @@ impl Cluster {
                         answer::store(result, Some(client), &self.blobs, call.person).await;
                     return Ok(SandboxAnswer::Ended(result));
                 }
+                Err(WireError::TooLarge) => return Ok(SandboxAnswer::Ended(answer::too_large())),
                 Err(WireError::Refused(problem)) if problem.kind == Kind::NoCall => {
                     unknown += 1;
                     if unknown >= UNKNOWN_TWICE {

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use famulus_core::blob::BlobError;
+use famulus_core::runner::DELIVERY_BYTES;
 use famulus_errors::chain;
-use famulus_protocol::{CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths};
+use famulus_protocol::{
+    ANSWER_BYTES, CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths,
+};
 use futures::stream::BoxStream;
 use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
 use serde::de::DeserializeOwned;
@@ -28,8 +31,8 @@ const TRANSFER: Duration = Duration::from_secs(30);
 /// Connections are closed before the runner, or something between, gives them up.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// The longest answer that is no stream, but the result of a call, in bytes.
-pub(crate) const ANSWER_BYTES: usize = 32 * 1024 * 1024;
+// What comes by callback is read above, where nobody knows the protocol.
+const _: () = assert!(ANSWER_BYTES == DELIVERY_BYTES);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,9 @@ pub(crate) enum WireError {
     /// It said no.
     #[error("{0}")]
     Refused(Problem),
+    /// It answered with more than is read. Only a result is ever so long.
+    #[error("its runner answered with more than {ANSWER_BYTES} bytes")]
+    TooLarge,
 }
 
 /// Who speaks, and with what credentials.
@@ -183,7 +189,7 @@ async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, WireError>
     let mut bytes = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(words)? {
         if bytes.len() + piece.len() > most {
-            return Err(strange(&format!("more than {most} bytes")));
+            return Err(WireError::TooLarge);
         }
         bytes.extend_from_slice(&piece);
     }

@@ -38,6 +38,9 @@ pub trait RunnerDemand: Send + Sync + 'static {
 #[error("who starts and ends runners could not be settled; see whether the database answers")]
 pub struct DemandError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
+/// Bytes of what a runner delivers, files apart: the protocol's limit, for those who do not speak it.
+pub const DELIVERY_BYTES: usize = (8 * 1024 + 256) * 1024;
+
 /// What somebody who calls from inside a sandbox authenticates with.
 #[derive(Clone, Copy)]
 pub struct RunnerCredentials<'a> {

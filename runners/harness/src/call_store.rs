@@ -14,9 +14,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use famulus_protocol::{CallId, CallResult, Callback, Failure, Outcome, Reason, Run};
+use famulus_protocol::{CallId, CallResult, Callback, Failure, Outcome, RESULT_BYTES, Reason, Run};
 use serde::{Deserialize, Serialize};
 use tokio::fs;
+
+use crate::result_budget;
 
 /// The folder of all calls.
 #[derive(Clone, Debug)]
@@ -145,7 +147,8 @@ impl CallStore {
 
     pub(crate) async fn result(&self, id: &CallId) -> io::Result<CallResult> {
         let bytes = fs::read(self.result_file(id)).await?;
-        Ok(serde_json::from_slice(&bytes)?)
+        let result: CallResult = serde_json::from_slice(&bytes)?;
+        Ok(if bytes.len() > RESULT_BYTES { result_budget::fit(result) } else { result })
     }
 
     pub(crate) async fn forget(&self, id: &CallId) -> io::Result<()> {

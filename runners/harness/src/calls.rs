@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
 use crate::call_store::{CallStore, RecoveredCall, StoredCall};
-use crate::callback::CallbackSender;
+use crate::callback::{CallbackSender, Delivered};
 use crate::limits::Limits;
 use crate::live::{Live, Phase, ProgressSender};
 use crate::supervisor::Supervisor;
@@ -266,13 +266,23 @@ impl Calls {
                     Ok(result) => calls.callbacks.deliver(&callback, plugin, result).await,
                     Err(error) => {
                         tracing::error!(%error, call.id = %id, "a result cannot be read");
+                        Delivered::Undeliverable
                     }
                 }
             };
-            tokio::select! {
-                () = delivered => {}
-                () = live.acknowledged.cancelled() => {}
-                () = shutdown.cancelled() => {}
+            let delivered = tokio::select! {
+                delivered = delivered => delivered,
+                () = live.acknowledged.cancelled() => return,
+                () = shutdown.cancelled() => return,
+            };
+            match delivered {
+                Delivered::Accepted | Delivered::Undeliverable => {}
+                // It would stay for good, in the way of calls.
+                Delivered::Unwanted => {
+                    if let Err(problem) = calls.acknowledge(&id).await {
+                        tracing::warn!(%problem, call.id = %id, "a result that nobody wants stays");
+                    }
+                }
             }
         });
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use famulus_protocol::{Failure, Outcome, Reason, Run};
-use famulus_runner_harness::Context;
 use famulus_runner_harness::supervisor::{Confinement, End, Job, MemoryWatch, Order, Report};
+use famulus_runner_harness::{Context, ResultBudget};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
@@ -48,18 +48,18 @@ impl Call {
         let call = Arc::new(self);
         let all = inputs.len() as u32;
         let mut totals = OutputTotals::default();
+        let mut budget = ResultBudget::new(inputs.len());
         let mut runs = Vec::new();
         for (number, input) in inputs.into_iter().enumerate() {
-            if context.cancel.is_cancelled() {
-                runs.push(failed(
-                    Reason::Cancelled,
-                    "the call was cancelled before this run".to_owned(),
-                ));
-                continue;
-            }
-            let number = number as u32;
-            context.progress.started(number, all);
-            runs.push(Arc::clone(&call).run_one(number, input, &mut totals, &context).await);
+            let run = if context.cancel.is_cancelled() {
+                let why = "the call was cancelled before this run";
+                failed(Reason::Cancelled, why.to_owned())
+            } else {
+                let number = number as u32;
+                context.progress.started(number, all);
+                Arc::clone(&call).run_one(number, input, &mut totals, &context).await
+            };
+            runs.push(budget.fit(run));
         }
         runs
     }

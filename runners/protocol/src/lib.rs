@@ -38,6 +38,13 @@ pub use progress::Progress;
 /// The version of this protocol; the first part of every path.
 pub const VERSION: u32 = 1;
 
+/// Bytes of a result, as JSON. A runner cuts outputs so that it has no more, and says so in a note.
+pub const RESULT_BYTES: usize = 8 * 1024 * 1024;
+
+/// Bytes of what a result comes in, with room for what is never cut: the names of all files, and what
+/// stands around it.
+pub const ANSWER_BYTES: usize = RESULT_BYTES + 256 * 1024;
+
 /// Bytes of all files that a call may bring along, and of all that it may leave behind.
 pub const FILES_BYTES: u64 = 25 * 1024 * 1024;
 

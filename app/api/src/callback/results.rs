@@ -23,15 +23,13 @@ use famulus_core::{
     inbound::{Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::Provenance,
     plugin::{LateCall, for_model},
+    runner::DELIVERY_BYTES,
     sandbox::SandboxResult,
 };
 use famulus_store::{Accept as _, AcceptError, ExpectedCall, LateState, nowhere};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
-
-/// Bytes of a result; files come by themselves.
-const RESULT: usize = 24 * 1024 * 1024;
 
 pub(super) async fn take(
     State(app): State<Arc<App>>,
@@ -42,7 +40,7 @@ pub(super) async fn take(
 ) -> Answer {
     let now = app.api.clock.now();
     let expected = expected(&app, &runner, &id, &headers, now).await?;
-    let whole = collect(request, RESULT, "nothing: it is fixed", &app).await?;
+    let whole = collect(request, DELIVERY_BYTES, "nothing: it is fixed", &app).await?;
     let (plugin, person) = (expected.call.plugin.as_str(), expected.call.person);
     let collected = app.api.runners.collect(plugin, &id, &whole.bytes, person).await;
     drop(whole);

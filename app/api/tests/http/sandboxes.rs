@@ -10,6 +10,7 @@ use famulus_core::{
     clock::SystemClock,
     ids::ConversationId,
     plugin::{LateCall, LateCalls as _},
+    runner::DELIVERY_BYTES,
 };
 use famulus_store::MAIN_AGENT;
 use jiff::SignedDuration;
@@ -127,6 +128,22 @@ async fn a_result_that_comes_several_times_at_once_comes_once() {
         let answers = futures::future::join_all(many).await;
         assert!(answers.iter().all(|answer| [204, 410].contains(answer)), "{answers:?}");
         assert!(answers.contains(&204), "{answers:?}");
+        assert_eq!(messages(world, conversation).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_result_of_the_largest_size_comes_in_and_a_larger_one_is_told_so() {
+    with_server(config(), async |world| {
+        let conversation = expect(world, CALL, TOKEN, SignedDuration::from_hours(1)).await;
+        let sent = async |bytes: usize| {
+            let request = delivering(world, "weather", CALL, TOKEN).body("x".repeat(bytes));
+            status(request).await
+        };
+        assert_eq!(sent(DELIVERY_BYTES + 1).await, 413);
+        assert!(messages(world, conversation).await.is_empty());
+        assert_eq!(sent(DELIVERY_BYTES).await, 204);
         assert_eq!(messages(world, conversation).await.len(), 1);
     })
     .await;

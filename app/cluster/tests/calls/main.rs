@@ -13,6 +13,7 @@ mod asking;
 mod bench;
 mod callbacks;
 mod cluster;
+mod large;
 mod lost;
 #[cfg(feature = "node")]
 mod node;

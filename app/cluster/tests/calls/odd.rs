@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use famulus_core::sandbox::SandboxError;
+use famulus_core::sandbox::{RunOutput, SandboxError};
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::{Kind, Problem, RENDERED_HEADER};
 use parking_lot::Mutex;
@@ -116,6 +116,25 @@ async fn what_no_runner_says_is_not_believed() {
         assert_eq!(text_of(&run), "done");
         assert_eq!(script.asked(), ["POST /v1/calls/c1 1", "GET /v1/calls/c1 1"]);
     }
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_no_unknown_outcome() {
+    // As a runner of another release makes it, with another limit.
+    let (bench, address) = (Bench::new().await, address());
+    let mut large = result();
+    large["runs"][0]["output"] = json!("x".repeat(9 * 1024 * 1024));
+    let mut line = large.clone();
+    line["event"] = json!("result");
+    let ended = json!({"state": "ended", "result": large}).to_string();
+    let answers = [(StatusCode::OK, format!("{line}\n")), (StatusCode::OK, ended)];
+    let script = Script::play(address, answers).await;
+    bench.pod("one", address, true);
+    let run = only(bench.run("c1", "echo", json!({})).await);
+    let RunOutput::Failed(message) = &run.output else { panic!("{run:?}") };
+    assert!(message.starts_with("the tool has run, and what it did stays done"), "{message}");
+    assert!(message.contains("may have 8388608 bytes"), "{message}");
+    assert_eq!(script.asked(), ["POST /v1/calls/c1 1", "GET /v1/calls/c1 1"]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{BEARER, Bench, Runner, call_id, failure_of, lives, text_of, until};
+use crate::support::{BEARER, Bench, PATIENCE, Runner, call_id, failure_of, lives, text_of, until};
 
 /// What the app was sent: a head and a body.
 type Heard = Arc<Mutex<Vec<(String, Delivery)>>>;
@@ -87,6 +87,45 @@ async fn a_callback_is_repeated_until_it_is_accepted_and_the_result_stays() {
     assert_eq!(heard.lock().len(), 3);
     assert!(matches!(runner.state("c1").await, CallState::Ended { .. }));
     assert_eq!(runner.acknowledge("c1").await, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
+async fn a_result_that_nobody_wants_does_not_stay() {
+    let bench = Bench::new();
+    bench.tool("later", json!({"async": true}), "#!/bin/sh\necho late\n");
+    let runner = bench.start_with(&[("KEPT_RESULTS", "2")]);
+    let (url, heard) = app(&["410 Gone"]).await;
+    // More of them than may be kept.
+    for id in ["c1", "c2", "c3", "c4"] {
+        assert_eq!(post(&runner, id, "later", &url).await.status(), StatusCode::ACCEPTED, "{id}");
+        let begun = std::time::Instant::now();
+        while runner.send(Method::GET, &paths::call(&call_id(id)), None).await.status()
+            != StatusCode::NOT_FOUND
+        {
+            assert!(begun.elapsed() < PATIENCE, "{id} stays");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    assert_eq!(heard.lock().len(), 4);
+}
+
+#[tokio::test]
+async fn a_result_that_the_app_finds_too_large_is_replaced_by_the_word_that_it_is() {
+    let bench = Bench::new();
+    let script = "#!/bin/sh\necho content > ${TMPDIR%/*}/test/out.txt\necho late\n";
+    bench.tool("later", json!({"async": true}), script);
+    let runner = bench.start();
+    let (url, heard) = app(&["413 Large", "500 Oops", "204 Fine"]).await;
+    post(&runner, "c1", "later", &url).await;
+    until("the app was told three times", || heard.lock().len() == 3).await;
+    let heard = heard.lock();
+    assert_eq!(text_of(&heard[0].1.result.runs[0]), "late\n");
+    for (_, delivery) in &heard[1..] {
+        let run = &delivery.result.runs[0];
+        let failure = failure_of(run);
+        assert!(failure.message.contains("more than the app takes"), "{failure:?}");
+        assert_eq!(run.files[0].name, "out.txt", "what it left is had all the same");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use famulus_protocol::Reason;
+use famulus_protocol::{ANSWER_BYTES, RESULT_BYTES, Reason};
 use serde_json::json;
 
 use crate::support::{Bench, failure_of, lives, text_of, until};
@@ -96,6 +96,24 @@ async fn a_flood_of_output_is_cut_and_costs_no_memory() {
     let failure = failure_of(&runner.run("c2", "endless", json!({})).await);
     assert_eq!(failure.reason, Reason::Deadline);
     assert!(failure.message.len() < 1200, "{}", failure.message.len());
+}
+
+#[tokio::test]
+async fn a_result_of_many_runs_is_as_large_as_one_may_be() {
+    let bench = Bench::new();
+    // A byte that takes six in JSON.
+    bench.tool("big", json!({}), "#!/bin/sh\nhead -c 1000000 /dev/zero\n");
+    let runner = bench.start();
+    let items = vec![json!({}); 20];
+    let result = runner.result("c1", "big", items.into()).await;
+    assert_eq!(result.runs.len(), 20);
+    let whole = result.runs.iter().filter(|run| text_of(run).len() == 1_000_000).count();
+    assert_eq!(whole, 1);
+    assert!(result.runs.iter().all(|run| text_of(run).len() > 2000));
+    let note = &result.runs[19].notes[0];
+    assert!(note.contains(&format!("may have {RESULT_BYTES} bytes")), "{note}");
+    let size = serde_json::to_vec(&result).unwrap().len();
+    assert!(size <= ANSWER_BYTES, "{size}");
 }
 
 #[tokio::test]
