@@ -69,6 +69,8 @@ pub struct Timeouts {
     pub lost: Duration,
     /// The end of a call that was stopped: a tool is asked, and then killed.
     pub stop: Duration,
+    /// The list of all Plugins, whose files may be in it.
+    pub list: Duration,
 }
 
 impl Default for Timeouts {
@@ -79,6 +81,7 @@ impl Default for Timeouts {
             reach: Duration::from_secs(20),
             lost: Duration::from_mins(1),
             stop: Duration::from_secs(10),
+            list: Duration::from_mins(1),
         }
     }
 }

@@ -26,6 +26,7 @@ mod circuit;
 mod cluster;
 mod execute;
 mod idle;
+mod installed;
 mod lines;
 mod plugin;
 mod runner;

@@ -215,6 +215,14 @@ impl App {
             });
         }
 
+        if let Some(installed) = plugins.installed.clone() {
+            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
+            tasks.spawn_loop("bundles", OnExit::Restart, move || {
+                let (store, installed) = (store.clone(), installed.clone());
+                sweeps::bundles(store, installed, Arc::clone(&clock), shutdown.clone())
+            });
+        }
+
         let readiness = Readiness::default();
         let Sockets { listeners, canary } = sockets;
         let addresses = (

@@ -2,7 +2,9 @@
 
 use crate::{config, no_sandboxes::NoSandboxes};
 use famulus_cluster::{Cluster, ConnectError, Timeouts};
-use famulus_core::{agent::Grants, runner::Runners, sandbox::Sandboxes, tool::Tools};
+use famulus_core::{
+    agent::Grants, plugin::InstalledPlugins, runner::Runners, sandbox::Sandboxes, tool::Tools,
+};
 use famulus_lifecycle::Tasks;
 use famulus_store::Store;
 use std::sync::Arc;
@@ -23,6 +25,15 @@ pub enum Plugins {
 pub struct Ports {
     pub sandboxes: Arc<dyn Sandboxes>,
     pub runners: Arc<dyn Runners>,
+    /// The list by which old bundles go; without one they stay.
+    pub installed: Option<Installed>,
+}
+
+/// The plugins that there are, and how many bundles of each are kept.
+#[derive(Clone)]
+pub struct Installed {
+    pub plugins: Arc<dyn InstalledPlugins>,
+    pub kept_bundles: u32,
 }
 
 impl Plugins {
@@ -37,9 +48,11 @@ impl Plugins {
 
     pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, ConnectError> {
         match self {
-            Self::Disabled => {
-                Ok(Ports { sandboxes: Arc::new(NoSandboxes), runners: Arc::new(NoSandboxes) })
-            }
+            Self::Disabled => Ok(Ports {
+                sandboxes: Arc::new(NoSandboxes),
+                runners: Arc::new(NoSandboxes),
+                installed: None,
+            }),
             Self::Given(ports) => Ok(ports),
             Self::Cluster(cluster) => {
                 let config::Cluster {
@@ -47,6 +60,7 @@ impl Plugins {
                     root_key_file,
                     callback_url,
                     token_secret: _,
+                    kept_bundles,
                 } = cluster;
                 let config = famulus_cluster::Config {
                     sandbox_namespace,
@@ -56,7 +70,8 @@ impl Plugins {
                 };
                 let store = Arc::new(store.clone());
                 let cluster = Cluster::connect(config, store.clone(), store, tasks).await?;
-                Ok(Ports { sandboxes: cluster.clone(), runners: cluster })
+                let installed = Some(Installed { plugins: cluster.clone(), kept_bundles });
+                Ok(Ports { sandboxes: cluster.clone(), runners: cluster, installed })
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What happens by the clock: schedules fall due, old things go. Sweepers take no input, may run in
 //! any number of processes at once, and start over after any failure.
 
+use crate::plugins::Installed;
 use famulus_core::Clock;
 use famulus_errors::chain;
 use famulus_queue::hint::Topic;
@@ -71,6 +72,36 @@ pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: Can
         match store.sweep_old(clock.now(), &Retention::default()).await {
             Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
+        }
+    }
+}
+
+/// Forgets bundles that nobody needs, once an hour, and only by a whole list of the plugins there are.
+pub(crate) async fn bundles(
+    store: Store,
+    installed: Installed,
+    clock: Arc<dyn Clock>,
+    shutdown: CancellationToken,
+) {
+    let Installed { plugins, kept_bundles } = installed;
+    let mut pause = AFTER_START;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = RETENTION;
+        let list = match plugins.installed().await {
+            Ok(list) => list,
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "bundles stay: the plugins cannot be listed");
+                continue;
+            }
+        };
+        match store.forget_revisions(clock.now(), &list, kept_bundles).await {
+            Ok(0) => {}
+            Ok(revisions) => tracing::info!(revisions, "bundles of plugins were let go"),
+            Err(error) => tracing::warn!(error = %chain(&error), "letting bundles go failed"),
         }
     }
 }

@@ -13,7 +13,7 @@ mod accept_batch;
 mod agents;
 mod approvals;
 mod blobs;
-
+mod bundle_age;
 mod calls;
 mod codec;
 mod conversations;
@@ -52,7 +52,7 @@ pub use late_calls::{ExpectedCall, LateState};
 pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
 pub use retention::{Retention, SweptRows};
-pub use revisions::{BundleError, BundleStream};
+pub use revisions::{BundleError, BundleStream, Describe};
 pub use schedules::{SlotInfo, SlotOutcome};
 pub use stop::Stopped;
 pub use sweep::{Fired, nowhere};

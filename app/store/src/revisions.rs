@@ -35,6 +35,16 @@ pub enum BundleError {
     Store(#[from] Error),
 }
 
+/// What came of describing a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Describe {
+    BundleNeeded,
+    /// It is here whole, and need not be sent.
+    BundleKept,
+    /// The digest belongs to another plugin.
+    Foreign,
+}
+
 /// What is read of a bundle.
 pub type BundleStream = BoxStream<'static, Result<Bytes, Error>>;
 
@@ -55,23 +65,32 @@ impl Revisions for Store {
 }
 
 impl Store {
-    /// Keeps what a revision is. Told again, the later word counts. `false` when the digest belongs
-    /// to another plugin.
-    pub async fn describe(&self, digest: &str, description: &Description) -> Result<bool, Error> {
+    /// Keeps what a revision is. Told again, the later word counts.
+    pub async fn describe(
+        &self,
+        digest: &str,
+        description: &Description,
+    ) -> Result<Describe, Error> {
         let mut tx = self.begin(Scope::System).await?;
-        let kept = sqlx::query!(
-            "insert into plugin_revision (digest, plugin, description) values ($1, $2, $3)
-             on conflict (digest) do update set description = excluded.description
-             where plugin_revision.plugin = excluded.plugin",
+        let is_whole = sqlx::query_scalar!(
+            r#"insert into plugin_revision (digest, plugin, description) values ($1, $2, $3)
+               on conflict (digest) do update
+               set description = excluded.description, described_at = now(), missing_since = null
+               where plugin_revision.plugin = excluded.plugin
+               returning bundle is not null as "is_whole!""#,
             digest,
             description.plugin,
             encode("the description of a revision", description)?,
         )
-        .execute(&mut *tx)
+        .fetch_optional(&mut *tx)
         .await
         .map_err(Error::on("keep what a revision is"))?;
         tx.commit().await.map_err(Error::on("keep what a revision is"))?;
-        Ok(kept.rows_affected() == 1)
+        Ok(match is_whole {
+            None => Describe::Foreign,
+            Some(false) => Describe::BundleNeeded,
+            Some(true) => Describe::BundleKept,
+        })
     }
 
     /// Keeps the bundle of a plugin's revision that was described before.

@@ -4,6 +4,7 @@
 //! target    what should serve: the pin, or the newest build of the source
 //! build     the Job that gets there, unless it serves already
 //! serving   what a Job has put on the volume last; a Job that fails leaves it alone
+//! bundled   what a Job that failed had made of the source already: its next try begins there
 //! rendered  rises when configuration or serving revision change
 //! ```
 
@@ -144,8 +145,17 @@ impl Plan {
         match self.record.newest.as_ref().filter(|newest| newest.key == key.as_str()) {
             Some(newest) if serving == Some(&newest.revision.digest) => None,
             Some(newest) => Some(restore(&newest.revision.digest)),
-            None => Some(Order { key, source: source(valid) }),
+            None => {
+                let bundled = self.bundled(key.as_str()).map(|bundled| bundled.digest.clone());
+                let source = bundled.map_or_else(|| source(valid), BuildSource::Revision);
+                Some(Order { key, source })
+            }
         }
+    }
+
+    /// What a build with this key, which failed since, has made of its source.
+    fn bundled(&self, key: &str) -> Option<&Revision> {
+        self.record.failed.as_ref().filter(|failed| failed.key == key)?.bundled.as_ref()
     }
 
     /// Follows the Job of the target, or begins it.
@@ -192,9 +202,11 @@ impl Plan {
                     self.begin(observed.now, next);
                 }
             }
-            Progress::Failed { reason, message } => {
+            Progress::Failed { reason, message, bundled } => {
                 self.delivered.push(job.name_any());
-                self.fail(&key, &uid, Cause { reason, message }, observed.now);
+                let bundled = bundled.or_else(|| self.bundled(&key).cloned());
+                let cause = Cause { reason, message, bundled };
+                self.fail(valid, &uid, &key, cause, observed.now);
             }
             Progress::Stuck if self.user_namespace == UserNamespace::Preferred => {
                 // The next reconcile begins it anew, without a user namespace.
@@ -224,6 +236,7 @@ impl Plan {
                           installation requires one; use nodes that have them, or set \
                           userNamespaces to Preferred"
                     .to_owned(),
+                bundled: None,
             };
         }
         progress
@@ -242,7 +255,11 @@ impl Plan {
         self.order = self.place.is_some().then_some(order);
     }
 
-    fn arrive(&mut self, valid: &Valid, key: &str, revision: Revision) {
+    fn arrive(&mut self, valid: &Valid, key: &str, mut revision: Revision) {
+        // A bundle that the app kept says nothing of the commit that it was made of.
+        if let Some(bundled) = self.bundled(key).filter(|it| it.digest == revision.digest) {
+            revision.commit = revision.commit.or_else(|| bundled.commit.clone());
+        }
         if key == source_key(valid).as_str() {
             let newest = Newest { key: key.to_owned(), revision: revision.clone() };
             self.record.newest = Some(newest);
@@ -253,7 +270,18 @@ impl Plan {
         self.build = Build::Settled;
     }
 
-    fn fail(&mut self, key: &str, job: &str, cause: Cause, now: Timestamp) {
+    fn fail(&mut self, valid: &Valid, job: &str, key: &str, mut cause: Cause, now: Timestamp) {
+        // Only a pin has nothing else that it could be built of.
+        if valid.pin.is_none() && cause.reason == Reason::RevisionUnknown.name() {
+            self.record.newest = None;
+            let message = "the bundle that was to be built is not kept any more; the source is \
+                           fetched again";
+            cause = Cause {
+                reason: Reason::BuildFailed.name().to_owned(),
+                message: message.to_owned(),
+                bundled: None,
+            };
+        }
         let mut failure = Failure::after(self.record.failed.as_ref(), key, cause, now);
         job.clone_into(&mut failure.job);
         self.record.failed = Some(failure.clone());

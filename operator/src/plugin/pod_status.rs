@@ -37,6 +37,8 @@ pub enum Progress {
     Failed {
         reason: String,
         message: String,
+        /// The revision whose bundle the app has, if it came that far.
+        bundled: Option<Revision>,
     },
 }
 
@@ -51,21 +53,32 @@ pub fn progress(pod: &Pod, now: Timestamp) -> Progress {
     let bundled: Option<Bundled> = report(pod, containers::BUNDLE);
     let built: Option<Built> = report(pod, containers::BUILD);
     match (bundled, built) {
-        (Some(Bundled::Failed(failure)), _) | (_, Some(Built::Failed(failure))) => {
-            Progress::Failed { reason: failure.reason, message: failure.message }
+        (Some(Bundled::Failed(failure)), _) | (None, Some(Built::Failed(failure))) => {
+            let (reason, message) = (failure.reason, failure.message);
+            Progress::Failed { reason, message, bundled: None }
+        }
+        (Some(bundled @ Bundled::Done { .. }), Some(Built::Failed(failure))) => {
+            let (reason, message) = (failure.reason, failure.message);
+            let bundled = Revision::reported(bundled, String::new());
+            Progress::Failed { reason, message, bundled }
         }
         (Some(bundled @ Bundled::Done { .. }), Some(Built::Done { init_output, .. })) => {
             // A report of success is a revision.
             Revision::reported(bundled, init_output).map_or(Progress::Working, Progress::Done)
         }
-        _ => unreported(pod, now),
+        (bundled, None) => {
+            let bundled = bundled.and_then(|it| Revision::reported(it, String::new()));
+            unreported(pod, now, bundled)
+        }
+        (None, Some(Built::Done { .. })) => unreported(pod, now, None),
     }
 }
 
-fn unreported(pod: &Pod, now: Timestamp) -> Progress {
+fn unreported(pod: &Pod, now: Timestamp, bundled: Option<Revision>) -> Progress {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Failed" | "Succeeded")) {
-        return Progress::Failed { reason: "BuildFailed".to_owned(), message: last_words(pod) };
+        let message = last_words(pod);
+        return Progress::Failed { reason: "BuildFailed".to_owned(), message, bundled };
     }
     start(pod, now).map_or(Progress::Working, |trouble| match trouble {
         Trouble::Unschedulable(message) => Progress::Unschedulable(message),
@@ -82,7 +95,7 @@ pub fn without_pod(job: &Job, now: Timestamp) -> Progress {
     if let Some(failed) = failed {
         let message = failed.message.as_deref().unwrap_or_default();
         let message = format!("the build ended without a report: {message}; it is tried again");
-        return Progress::Failed { reason: "BuildFailed".to_owned(), message };
+        return Progress::Failed { reason: "BuildFailed".to_owned(), message, bundled: None };
     }
     let since = job.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     if now.duration_since(since) < START {

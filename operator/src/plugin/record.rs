@@ -85,6 +85,10 @@ pub struct Failure {
     pub message: String,
     pub tries: u32,
     pub at: Timestamp,
+    /// What the source was bundled to before it failed: the next try builds that, and asks the source
+    /// for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundled: Option<Revision>,
 }
 
 /// What a probe found in a Pod.
@@ -126,16 +130,18 @@ impl Record {
 pub struct Cause {
     pub reason: String,
     pub message: String,
+    /// The revision whose bundle the app has.
+    pub bundled: Option<Revision>,
 }
 
 impl Failure {
     /// The next failure of a build with this key.
     pub fn after(before: Option<&Self>, key: &str, cause: Cause, at: Timestamp) -> Self {
         let tries = before.filter(|before| before.key == key).map_or(0, |before| before.tries);
-        let Cause { reason, message } = cause;
+        let Cause { reason, message, bundled } = cause;
         let message = message.chars().take(1000).collect();
         let (key, tries) = (key.to_owned(), tries.saturating_add(1));
-        Self { key, job: String::new(), reason, message, tries, at }
+        Self { key, job: String::new(), reason, message, tries, at, bundled }
     }
 
     /// When it is tried again.
@@ -183,7 +189,8 @@ mod tests {
     #[test]
     fn a_build_that_goes_on_failing_is_tried_ever_less_often() {
         let at: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
-        let cause = |reason: &str| Cause { reason: reason.into(), message: "m".into() };
+        let cause =
+            |reason: &str| Cause { reason: reason.into(), message: "m".into(), bundled: None };
         let mut failure = None;
         let mut waits = Vec::new();
         for _ in 0..9 {

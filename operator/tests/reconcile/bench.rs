@@ -139,6 +139,44 @@ impl Bench {
         self.build_pod(&[("probe", Some(probed("closed", true))), ("bundle", Some(failed))]);
     }
 
+    pub(crate) fn build_fails_behind_its_bundle(&self, revision: &str, message: &str) {
+        let bundled = json!({"done": {
+            "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look"],
+            "required_keys": [], "config_keys": [],
+        }});
+        let failed = json!({"failed": {"reason": "BuildFailed", "message": message}});
+        self.build_pod(&[
+            ("probe", Some(probed("closed", true))),
+            ("bundle", Some(bundled)),
+            ("build", Some(failed)),
+        ]);
+    }
+
+    /// A build of a bundle that the app keeps, which knows of no commit.
+    pub(crate) fn restored_build_ends(&self, revision: &str) {
+        let bundled = json!({"done": {
+            "revision": revision, "tools": ["look"], "required_keys": [], "config_keys": [],
+        }});
+        let built = json!({"done": {"revision": revision}});
+        self.build_pod(&[
+            ("probe", Some(probed("closed", true))),
+            ("bundle", Some(bundled)),
+            ("build", Some(built)),
+        ]);
+    }
+
+    /// The build that failed is tried again.
+    pub(crate) async fn next_try(&self) {
+        let before = self.cluster.get("jobs", &self.job()).expect("the Job exists");
+        let pod = format!("{}-x", self.job());
+        wait(Duration::from_mins(10));
+        self.try_reconcile().await.expect("it can be reconciled");
+        self.cluster.remove("pods", &pod);
+        self.settle().await;
+        let now = self.cluster.get("jobs", &self.job()).expect("the Job exists");
+        assert_ne!(before["metadata"]["uid"], now["metadata"]["uid"]);
+    }
+
     /// A Pod of the one Job, whose containers ended with these words.
     pub(crate) fn build_pod(&self, containers: &[(&str, Option<Value>)]) {
         let job = self.job();

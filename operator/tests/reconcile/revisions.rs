@@ -113,6 +113,65 @@ async fn what_may_come_right_is_tried_again_and_what_cannot_is_not() {
 }
 
 #[tokio::test]
+async fn a_build_that_failed_behind_its_bundle_is_tried_again_with_that_bundle() {
+    let bench = Bench::new();
+    bench.plugin(json!({}));
+    bench.settle().await;
+    assert!(bench.order()["source"]["git"].is_object());
+    bench.build_fails_behind_its_bundle(&revision('a'), "no package could be had");
+    bench.settle().await;
+    assert_eq!(bench.condition("Built").1, "BuildFailed");
+    bench.next_try().await;
+    // Whatever the branch has become meanwhile.
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
+    // A failure before the bundle changes nothing of that.
+    bench.build_fails("NetworkUnknown", "the app was away");
+    bench.settle().await;
+    bench.next_try().await;
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
+    bench.restored_build_ends(&revision('a'));
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Idle");
+    assert_eq!(bench.status()["revision"], revision('a'));
+    assert_eq!(bench.status()["commit"], "c0ffee".repeat(6), "it is known from the first try");
+    // It is the build of the source: nothing asks for another.
+    bench.settle().await;
+    assert_eq!(bench.cluster.names("jobs"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_bundle_that_went_before_the_next_try_is_made_of_the_source_again() {
+    let bench = Bench::new();
+    bench.plugin(json!({}));
+    bench.settle().await;
+    bench.build_fails_behind_its_bundle(&revision('a'), "no package could be had");
+    bench.settle().await;
+    bench.next_try().await;
+    bench.build_fails("RevisionUnknown", "no such revision is kept");
+    bench.settle().await;
+    assert_eq!(bench.condition("Built").1, "BuildFailed");
+    bench.next_try().await;
+    assert!(bench.order()["source"]["git"].is_object());
+}
+
+#[tokio::test]
+async fn the_newest_revision_is_made_of_the_source_again_when_its_bundle_went() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"revision": revision('b')}));
+    bench.settle().await;
+    bench.build_ends(&revision('b'), &[]);
+    bench.settle().await;
+    bench.plugin(json!({}));
+    bench.settle().await;
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
+    bench.build_fails("RevisionUnknown", "no such revision is kept");
+    bench.settle().await;
+    assert!(bench.order()["source"]["git"].is_object());
+    assert_eq!(bench.status()["revision"], revision('b'), "it goes on serving");
+}
+
+#[tokio::test]
 async fn the_annotation_builds_the_same_source_again() {
     let bench = Bench::new();
     bench.plugin(json!({}));

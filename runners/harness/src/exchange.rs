@@ -72,13 +72,15 @@ impl App {
         }
     }
 
-    pub async fn put_json(&self, path: &str, value: &impl Serialize) -> Result<(), AppError> {
+    /// The status of the answer, which is a success.
+    pub async fn put_json(&self, path: &str, value: &impl Serialize) -> Result<u16, AppError> {
         // What is put is a struct of texts, numbers and lists: it always serialises.
         let body = serde_json::to_vec(value).unwrap_or_default();
         self.again(|| async {
             let request = self.request(Method::PUT, path);
             let request = request.header(header::CONTENT_TYPE, "application/json");
-            self.attempt(request.body(Body::from(body.clone())), async |_| Ok(())).await
+            let status = async |response: Response<Incoming>| Ok(response.status().as_u16());
+            self.attempt(request.body(Body::from(body.clone())), status).await
         })
         .await
     }
@@ -113,32 +115,30 @@ impl App {
         sign(request.header(header::HOST, &self.base.authority), &self.credentials)
     }
 
-    async fn attempt(
+    async fn attempt<T>(
         &self,
         request: Result<Request<Body>, axum::http::Error>,
-        read: impl AsyncFnOnce(Response<Incoming>) -> Result<(), AppError>,
-    ) -> Result<(), AppError> {
+        read: impl AsyncFnOnce(Response<Incoming>) -> Result<T, AppError>,
+    ) -> Result<T, AppError> {
         let request = request.map_err(|error| AppError::Unreachable(error.to_string()))?;
-        let mut outcome = Ok(());
         let asked = exchange(&self.base, request, async |response| {
-            outcome = if response.status().is_success() {
+            Ok(if response.status().is_success() {
                 read(response).await
             } else {
                 Err(refused(response).await)
-            };
-            Ok(())
+            })
         });
         match timeout(ATTEMPT, asked).await {
-            Ok(Ok(())) => outcome,
+            Ok(Ok(outcome)) => outcome,
             Ok(Err(why)) => Err(AppError::Unreachable(why)),
             Err(_late) => Err(AppError::Unreachable("no answer in time".to_owned())),
         }
     }
 
     /// Repeats what may succeed a little later.
-    async fn again<F>(&self, act: impl Fn() -> F) -> Result<(), AppError>
+    async fn again<T, F>(&self, act: impl Fn() -> F) -> Result<T, AppError>
     where
-        F: Future<Output = Result<(), AppError>>,
+        F: Future<Output = Result<T, AppError>>,
     {
         let until = Instant::now() + PATIENCE;
         let mut pause = AGAIN;

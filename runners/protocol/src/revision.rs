@@ -18,6 +18,10 @@ pub const BUNDLE_BYTES: u64 = 64 * 1024 * 1024;
 /// Files in a bundle at most.
 pub const BUNDLE_FILES: usize = 10_000;
 
+/// The status by which the app, told what a revision is, says that it keeps its bundle already. With any
+/// other success it wants to be sent it.
+pub const BUNDLE_KEPT: u16 = 200;
+
 /// Letters of a plugin's instructions that are kept.
 pub const INSTRUCTION_LETTERS: usize = 5_000;
 

@@ -14,7 +14,7 @@ use axum::{
     response::IntoResponse as _,
 };
 use famulus_core::plugin::{BUNDLE_BYTES, Description};
-use famulus_store::BundleError;
+use famulus_store::{BundleError, Describe};
 use futures::{StreamExt as _, TryStreamExt as _};
 use std::{io, sync::Arc};
 
@@ -41,10 +41,11 @@ pub(super) async fn describe(
             "give the manifest the name that the Plugin has",
         ));
     }
-    if app.api.store.describe(&digest, &description).await? {
-        return gone();
+    match app.api.store.describe(&digest, &description).await? {
+        Describe::BundleNeeded => gone(),
+        Describe::BundleKept => Ok(StatusCode::OK.into_response()),
+        Describe::Foreign => Err(unknown(&digest)),
     }
-    Err(unknown(&digest))
 }
 
 pub(super) async fn keep(

@@ -13,6 +13,7 @@ pub use model_output::{ModelOutput, Outcome, file, for_model, instructions, runn
 use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};
 use crate::inbound::Address;
+use crate::sandbox::SandboxError;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -89,6 +90,21 @@ impl ToolDescription {
 }
 
 /// What is kept of revisions, for those who only read it.
+/// A plugin that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledPlugin {
+    pub name: String,
+    /// The revision that serves, and the one that is pinned.
+    pub in_use: Vec<String>,
+}
+
+/// Which plugins there are.
+#[async_trait]
+pub trait InstalledPlugins: Send + Sync + 'static {
+    /// All of them, asked for now. An error, if one could be missing.
+    async fn installed(&self) -> Result<Vec<InstalledPlugin>, SandboxError>;
+}
+
 #[async_trait]
 pub trait Revisions: Send + Sync + 'static {
     /// What the revision of this digest is; nothing when it was never told.

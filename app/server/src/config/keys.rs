@@ -124,6 +124,10 @@ pub const KEYS: &[Key] = &[
         "namespace of the Secret that the file `token` is mounted from, for the command that replaces it",
     ),
     restart("cluster.token_secret.name", "name of that Secret"),
+    restart(
+        "cluster.kept_bundles",
+        "revisions of each plugin that can be gone back to, the last that were built, beside the pinned and the serving one",
+    ),
     live(
         "telemetry.log",
         "error, warn, info, debug, trace, or directives such as info,famulus_queue=debug",

@@ -147,6 +147,13 @@ pub struct Cluster {
     pub root_key_file: PathBuf,
     pub callback_url: Url,
     pub token_secret: Option<TokenSecret>,
+    /// Bundles of each plugin that are kept beside those in use.
+    #[serde(default = "kept_bundles")]
+    pub kept_bundles: u32,
+}
+
+fn kept_bundles() -> u32 {
+    5
 }
 
 /// The Secret that the file `token` is mounted from.

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use famulus_core::{
     Clock as _,
     clock::SystemClock,
-    plugin::{Description, LateCall, LateCalls as _, Revisions as _},
+    plugin::{Description, InstalledPlugin, LateCall, LateCalls as _, Revisions as _},
     runner::RunnerDemand as _,
 };
-use famulus_store::{BundleError, LateState, MAIN_AGENT, Store};
+use famulus_store::{BundleError, Describe, LateState, MAIN_AGENT, Retention, Store};
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
 use jiff::SignedDuration;
 use sha2::{Digest as _, Sha256};
@@ -54,7 +54,9 @@ async fn a_bundle_is_kept_once_and_as_it_came() {
         let name = digest(&bytes);
         let unknown = keep(store, "weather", &name, &bytes).await;
         assert!(matches!(unknown, Err(BundleError::Unknown(_))), "{unknown:?}");
-        assert!(store.describe(&name, &describing("weather")).await.unwrap());
+        let describe =
+            async |plugin: &str| store.describe(&name, &describing(plugin)).await.unwrap();
+        assert_eq!(describe("weather").await, Describe::BundleNeeded);
         assert_eq!(store.described(&name).await.unwrap(), Some(describing("weather")));
         assert!(store.bundle("weather", &name).await.unwrap().is_none(), "it is not whole");
 
@@ -78,9 +80,97 @@ async fn a_bundle_is_kept_once_and_as_it_came() {
         assert_eq!((size, read.concat()), (700_000, bytes));
 
         // Another plugin has no part in it.
-        assert!(!store.describe(&name, &describing("evil")).await.unwrap());
+        assert_eq!(describe("weather").await, Describe::BundleKept);
+        assert_eq!(describe("evil").await, Describe::Foreign);
         assert!(store.bundle("evil", &name).await.unwrap().is_none());
         assert_eq!(store.described(&name).await.unwrap().unwrap().plugin, "weather");
+    })
+    .await;
+}
+
+/// A revision of `plugin`, whole, that was built so many days ago.
+async fn built(world: &World, plugin: &str, number: u8, days_ago: i32) -> String {
+    let bytes = [plugin.as_bytes(), &[number]].concat();
+    let name = digest(&bytes);
+    world.store.describe(&name, &describing(plugin)).await.unwrap();
+    keep(&world.store, plugin, &name, &bytes).await.unwrap();
+    for statement in [
+        "update plugin_revision set described_at = now() - make_interval(days => $1) where digest = $2",
+        "update plugin_bundle_piece set created_at = now() - make_interval(days => $1)
+         where bundle = (select bundle from plugin_revision where digest = $2)",
+    ] {
+        sqlx::query(statement).bind(days_ago).bind(&name).execute(&world.admin).await.unwrap();
+    }
+    name
+}
+
+async fn kept(world: &World, plugin: &str, digests: &[&String]) -> Vec<bool> {
+    let mut kept = Vec::new();
+    for digest in digests {
+        kept.push(world.store.bundle(plugin, digest).await.unwrap().is_some());
+    }
+    kept
+}
+
+#[tokio::test]
+async fn bundles_go_but_for_those_in_use_and_the_last_few() {
+    with_store(async |world| {
+        let now = SystemClock.now();
+        let mut of = Vec::new();
+        for (number, days) in [(0, 90), (1, 80), (2, 70), (3, 60), (4, 50)] {
+            of.push(built(world, "weather", number, days).await);
+        }
+        let other = built(world, "mail", 0, 90).await;
+        let installed = |names: &[&str]| -> Vec<InstalledPlugin> {
+            let in_use = vec![of[0].clone()];
+            let plugin =
+                |name: &&str| InstalledPlugin { name: (*name).into(), in_use: in_use.clone() };
+            names.iter().map(plugin).collect()
+        };
+        let forget = async |installed: &[InstalledPlugin], keep| {
+            world.store.forget_revisions(now, installed, keep).await.unwrap()
+        };
+        let all: Vec<&String> = of.iter().collect();
+        assert_eq!(forget(&installed(&["weather", "mail"]), 5).await, 0);
+        // The oldest serves, or is pinned.
+        assert_eq!(forget(&installed(&["weather", "mail"]), 2).await, 2);
+        assert_eq!(kept(world, "weather", &all).await, [true, false, false, true, true]);
+        assert_eq!(kept(world, "mail", &[&other]).await, [true], "each plugin has its own few");
+        let swept = world.store.sweep_old(now, &Retention::default()).await.unwrap();
+        assert_eq!((swept.partial_bundles, pieces(world).await), (2, 4));
+
+        // One that is built again is among the last.
+        assert_eq!(built(world, "weather", 1, 2).await, of[1]);
+        assert_eq!(forget(&installed(&["weather", "mail"]), 1).await, 2);
+        assert_eq!(kept(world, "weather", &all).await, [true, true, false, false, false]);
+        // Nor does one go that was built just now.
+        built(world, "weather", 2, 0).await;
+        built(world, "weather", 3, 0).await;
+        assert_eq!(forget(&installed(&["weather", "mail"]), 1).await, 1, "but the one of before");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_bundles_of_a_plugin_that_is_gone_stay_for_a_month_from_when_it_is_missed() {
+    with_store(async |world| {
+        let name = built(world, "weather", 0, 400).await;
+        let there = [InstalledPlugin { name: "weather".into(), in_use: Vec::new() }];
+        let begun = SystemClock.now();
+        let look = async |day: i64, installed: &[InstalledPlugin]| {
+            let now = begun + SignedDuration::from_hours(24 * day);
+            world.store.forget_revisions(now, installed, 1).await.unwrap()
+        };
+        // However old the database is: the month begins when it is missed.
+        assert_eq!(look(0, &[]).await, 0);
+        assert_eq!(look(29, &[]).await, 0);
+        // It came back, and goes again.
+        assert_eq!(look(29, &there).await, 0);
+        assert_eq!(look(31, &[]).await, 0);
+        assert_eq!(look(60, &[]).await, 0);
+        assert_eq!(kept(world, "weather", &[&name]).await, [true]);
+        assert_eq!(look(62, &[]).await, 1);
+        assert_eq!(kept(world, "weather", &[&name]).await, [false]);
     })
     .await;
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use famulus_protocol::paths;
 use famulus_protocol::revision::{
-    BuildFailure, BuildOrder, BuildSource, Bundled, Description, digest,
+    BUNDLE_KEPT, BuildFailure, BuildOrder, BuildSource, Bundled, Description, digest,
 };
 use famulus_runner_harness::{App, AppError, Credentials};
 
@@ -152,7 +152,10 @@ async fn hand_over(
     let hex = digest(revision).map_err(wrong)?;
     let refused =
         |error: AppError| Failure::build(format!("the app does not take the bundle: {error}"));
-    app.put_json(&paths::description(hex), description).await.map_err(refused)?;
+    let described = app.put_json(&paths::description(hex), description).await;
+    if described.map_err(refused)? == BUNDLE_KEPT {
+        return Ok(());
+    }
     app.put_file(&paths::bundle(hex), bundle).await.map_err(refused)
 }
 

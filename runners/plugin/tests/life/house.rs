@@ -41,6 +41,8 @@ pub(crate) struct Kept {
     pub(crate) descriptions: BTreeMap<String, Description>,
     /// Requests that are refused before one is taken.
     pub(crate) refusals: u32,
+    /// Bundles that were sent, however often.
+    pub(crate) sent: u32,
 }
 
 type Shared = Arc<Mutex<Kept>>;
@@ -352,8 +354,10 @@ async fn describe(
         return status;
     }
     let description = serde_json::from_slice(&body).unwrap();
-    kept.lock().descriptions.insert(hex, description);
-    StatusCode::NO_CONTENT
+    let mut kept = kept.lock();
+    let is_kept = kept.bundles.contains_key(&hex);
+    kept.descriptions.insert(hex, description);
+    if is_kept { StatusCode::OK } else { StatusCode::NO_CONTENT }
 }
 
 async fn take_bundle(
@@ -365,7 +369,9 @@ async fn take_bundle(
     if let Some(status) = refused(&kept, &headers) {
         return status;
     }
-    kept.lock().bundles.insert(hex, body.to_vec());
+    let mut kept = kept.lock();
+    kept.bundles.insert(hex, body.to_vec());
+    kept.sent += 1;
     StatusCode::NO_CONTENT
 }
 

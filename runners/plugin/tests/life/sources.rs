@@ -44,6 +44,7 @@ async fn files_of_the_order_become_a_revision_that_the_app_keeps() {
     assert_eq!(house.bundle().await.0, revision);
     house.order("test", serde_json::json!({"revision": revision}));
     assert_eq!(house.bundle().await.0, revision);
+    assert_eq!(house.kept.lock().sent, 1, "what the app keeps is not sent again");
 }
 
 #[tokio::test]
