@@ -26,6 +26,9 @@ pub const CALLBACK: &str = "famulus.dev/callback";
 /// The value of [`CALLBACK`].
 pub const ALLOWED: &str = "allowed";
 
+/// On a Secret of the owner's: the Plugin that may be given it, as [`crate::names::stem`] writes it.
+pub const CONFIG_FOR: &str = "famulus.dev/config-for";
+
 /// Annotation of a Plugin: another value builds its source anew, although it did not change.
 pub const REFRESH: &str = "famulus.dev/refresh";
 

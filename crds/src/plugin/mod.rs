@@ -139,7 +139,8 @@ pub struct PluginSpec {
     pub revision: Option<String>,
 
     /// The Secret whose keys are the plugin's configuration. It is the owner's, in the same
-    /// namespace; the plugin reads it as `config.json`.
+    /// namespace, and its label `famulus.dev/config-for` is the name of this Plugin: without that it
+    /// is not read. The plugin reads it as `config.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_secret_ref: Option<SecretRef>,
 

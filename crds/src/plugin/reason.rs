@@ -67,6 +67,7 @@ reasons! {
     ConfigComplete: Configured = True, "every required key has a value";
     ConfigUnknown: Configured = Unknown, "no revision says yet which keys are required";
     SecretMissing: Configured = False, "the Secret of spec.configSecretRef does not exist";
+    SecretNotGranted: Configured = False, "the Secret of spec.configSecretRef has no label that names the plugin";
     KeysMissing: Configured = False, "a required key has no value";
 
     ToolsPermitted: Permitted = True, "at least one tool may run";

@@ -106,7 +106,10 @@ fn again(observed: &Observed, plan: &Plan) -> Duration {
         Config::Values { .. } if plan.replicas == 0 && plan.serving().is_some() => {
             after = after.min(CONFIG_IDLE);
         }
-        Config::Values { .. } | Config::Missing(_) | Config::NotTheOwners(_) => {
+        Config::Values { .. }
+        | Config::Missing(_)
+        | Config::NotTheOwners(_)
+        | Config::NotGranted { .. } => {
             after = after.min(CONFIG_WANTED);
         }
     }

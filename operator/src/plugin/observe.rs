@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use famulus_crds::labels::{MANAGED_BY, OPERATOR, PART, PLUGIN, Part};
+use famulus_crds::labels::{CONFIG_FOR, MANAGED_BY, OPERATOR, PART, PLUGIN, Part};
 use famulus_crds::names::{Child, child, stem};
 use famulus_crds::plugin::Plugin;
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{Resource, ResourceExt};
 
-use super::build::USER;
+use super::build::{self, USER};
 use super::error::Error;
 use super::replace;
 use crate::context::Context;
@@ -50,6 +50,12 @@ pub enum Config {
     Missing(String),
     /// The Secret of this name is the operator's, or of a kind that Kubernetes itself uses.
     NotTheOwners(String),
+    /// The Secret of this name has no label that names the plugin: nothing of it is read.
+    NotGranted {
+        name: String,
+        /// What the plugin was given before, which it keeps.
+        values: BTreeMap<String, String>,
+    },
     Values {
         values: BTreeMap<String, String>,
         /// Keys whose values are bytes that are no text, which config.json cannot hold.
@@ -60,7 +66,7 @@ pub enum Config {
 impl Config {
     pub fn values(&self) -> BTreeMap<String, String> {
         match self {
-            Self::Values { values, .. } => values.clone(),
+            Self::Values { values, .. } | Self::NotGranted { values, .. } => values.clone(),
             Self::NotAsked | Self::Missing(_) | Self::NotTheOwners(_) => BTreeMap::new(),
         }
     }
@@ -89,7 +95,10 @@ pub async fn observe(plugin: Arc<Plugin>, context: &Context) -> Result<Observed,
     let mounted = mine(mounted, &uid)?;
     let config = match &plugin.spec.config_secret_ref {
         None => Config::NotAsked,
-        Some(reference) => given(&reference.name, context.secret(&reference.name).await?),
+        Some(reference) => {
+            let secret = context.secret(&reference.name).await?;
+            given(&reference.name, &stem, secret, mounted.as_ref())
+        }
     };
     let identity = stores.identities.get(&child(&name, Child::Identity)).filter(owned(&uid));
     let claim = stores.claims.get(&child(&name, Child::State)).filter(owned(&uid));
@@ -137,13 +146,17 @@ fn mine(secret: Option<Secret>, uid: &str) -> Result<Option<Secret>, Error> {
     }
 }
 
-fn given(name: &str, secret: Option<Secret>) -> Config {
+fn given(name: &str, stem: &str, secret: Option<Secret>, mounted: Option<&Secret>) -> Config {
     let Some(secret) = secret else { return Config::Missing(name.to_owned()) };
     let ours = secret.labels().get(MANAGED_BY).is_some_and(|by| by == OPERATOR)
         || secret.labels().contains_key(PLUGIN);
     let opaque = secret.type_.as_deref().is_none_or(|kind| kind == "Opaque");
     if ours || !opaque {
         return Config::NotTheOwners(name.to_owned());
+    }
+    if secret.labels().get(CONFIG_FOR).map(String::as_str) != Some(stem) {
+        let values = mounted.and_then(build::mounted_values).unwrap_or_default();
+        return Config::NotGranted { name: name.to_owned(), values };
     }
     let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
     for (key, value) in secret.data.unwrap_or_default() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use famulus_crds::labels::runners_of;
+use famulus_crds::labels::{CONFIG_FOR, runners_of};
 use famulus_crds::plugin::{
     Condition, ConditionStatus, Isolation, NetworkIsolation, PluginStatus, Reason, State,
 };
@@ -129,7 +129,7 @@ impl View<'_> {
             return confined.clone();
         }
         for fact in [permitted, configured] {
-            if fact.0.says().1 == ConditionStatus::False {
+            if fact.0.says().1 == ConditionStatus::False && !self.keeps_its_values(fact.0) {
                 return fact.clone();
             }
         }
@@ -242,17 +242,23 @@ impl View<'_> {
                 ),
             );
         }
+        if let Config::NotGranted { name, values } = &self.observed.config {
+            let kept =
+                if values.is_empty() { "" } else { "; until then it keeps the values that it has" };
+            return (
+                Reason::SecretNotGranted,
+                format!(
+                    "the Secret {name} has no label that gives it to this plugin; if it may have it: \
+                     kubectl -n {} label secret {name} {CONFIG_FOR}={} --overwrite{kept}",
+                    self.valid.namespace, self.valid.stem
+                ),
+            );
+        }
         let Some(revision) = &self.plan.record.serving else {
             let message = "which keys it needs is known once it is built".to_owned();
             return (Reason::ConfigUnknown, message);
         };
-        let has_value = |key: &String| self.plan.config.get(key).is_some_and(|it| !it.is_empty());
-        let missing: Vec<&str> = revision
-            .required_keys
-            .iter()
-            .filter(|key| !has_value(key))
-            .map(String::as_str)
-            .collect();
+        let missing = self.missing(revision);
         if missing.is_empty() {
             return (Reason::ConfigComplete, "every key that it needs has a value".to_owned());
         }
@@ -274,10 +280,28 @@ impl View<'_> {
         (Reason::KeysMissing, message)
     }
 
+    /// The keys that it needs and that have no value.
+    fn missing<'a>(&self, revision: &'a Revision) -> Vec<&'a str> {
+        let has_value = |key: &String| self.plan.config.get(key).is_some_and(|it| !it.is_empty());
+        let missing = revision.required_keys.iter().filter(|key| !has_value(key));
+        missing.map(String::as_str).collect()
+    }
+
+    /// Whether a plugin whose Secret is not given to it serves with what it was given before.
+    fn keeps_its_values(&self, reason: Reason) -> bool {
+        let is_enough = |revision| self.missing(revision).is_empty();
+        reason == Reason::SecretNotGranted
+            && !self.plan.config.is_empty()
+            && self.plan.serving().is_some_and(is_enough)
+    }
+
     fn is_unreadable(&self, key: &str) -> bool {
         match &self.observed.config {
             Config::Values { unreadable, .. } => unreadable.iter().any(|one| one == key),
-            Config::NotAsked | Config::Missing(_) | Config::NotTheOwners(_) => false,
+            Config::NotAsked
+            | Config::Missing(_)
+            | Config::NotTheOwners(_)
+            | Config::NotGranted { .. } => false,
         }
     }
 

@@ -8,11 +8,16 @@ use famulus_crds::bearer;
 use crate::bench::{Bench, ROOT_KEY, revision};
 
 fn secret(bench: &Bench, values: &[(&str, &str)]) {
-    let bytes: Vec<(&str, &[u8])> = values.iter().map(|(key, it)| (*key, it.as_bytes())).collect();
-    secret_of_bytes(bench, &bytes);
+    secret_for(bench, Some("weather"), values);
 }
 
-fn secret_of_bytes(bench: &Bench, values: &[(&str, &[u8])]) {
+/// A Secret whose label names this plugin, or none.
+fn secret_for(bench: &Bench, plugin: Option<&str>, values: &[(&str, &str)]) {
+    let bytes: Vec<(&str, &[u8])> = values.iter().map(|(key, it)| (*key, it.as_bytes())).collect();
+    secret_of_bytes(bench, plugin, &bytes);
+}
+
+fn secret_of_bytes(bench: &Bench, plugin: Option<&str>, values: &[(&str, &[u8])]) {
     let data: serde_json::Map<String, Value> = values
         .iter()
         .map(|(key, value)| {
@@ -21,9 +26,9 @@ fn secret_of_bytes(bench: &Bench, values: &[(&str, &[u8])]) {
         })
         .collect();
     bench.cluster.remove("secrets", "mine");
-    bench
-        .cluster
-        .put("secrets", json!({"metadata": {"name": "mine"}, "type": "Opaque", "data": data}));
+    let labels = plugin.map(|plugin| json!({"famulus.dev/config-for": plugin}));
+    let metadata = json!({"name": "mine", "labels": labels});
+    bench.cluster.put("secrets", json!({"metadata": metadata, "type": "Opaque", "data": data}));
 }
 
 const NAMED: fn() -> Value =
@@ -42,7 +47,8 @@ async fn a_missing_value_is_named_and_its_arrival_reaches_the_running_pod() {
     bench.settle().await;
     assert_eq!(bench.ready(), ("False".into(), "KeysMissing".into()));
     assert!(bench.message("Ready").contains("the Secret mine has no value for api_key"));
-    secret_of_bytes(&bench, &[("units", b"metric"), ("api_key", &[0xff, 0xfe])]);
+    let bytes: [(&str, &[u8]); 2] = [("units", b"metric"), ("api_key", &[0xff, 0xfe])];
+    secret_of_bytes(&bench, Some("weather"), &bytes);
     bench.settle().await;
     let said = bench.message("Ready");
     assert!(said.contains("what api_key holds is no UTF-8"), "{said}");
@@ -118,6 +124,61 @@ async fn a_secret_that_is_not_the_owners_is_not_given_to_a_plugin() {
         assert_eq!(bench.ready(), ("False".into(), "SpecInvalid".into()));
         assert_eq!(bench.cluster.names("jobs"), [""; 0]);
     }
+}
+
+/// What the owner is told to do, so that the plugin `weather` gets the Secret.
+const COMMAND: &str = "label secret mine famulus.dev/config-for=weather --overwrite";
+
+#[tokio::test]
+async fn a_secret_is_given_to_the_plugin_that_its_label_names_and_to_no_other() {
+    for label in [None, Some("mail")] {
+        let bench = Bench::new();
+        secret_for(&bench, label, &[("api_key", "canary-of-another")]);
+        bench.plugin(NAMED());
+        bench.settle().await;
+        bench.build_ends(&revision('a'), &["api_key"]);
+        bench.settle().await;
+        assert_eq!(bench.mounted("config.json"), "{}", "{label:?}");
+        assert_eq!(bench.ready(), ("False".into(), "SecretNotGranted".into()), "{label:?}");
+        assert!(bench.message("Ready").contains(COMMAND), "{}", bench.message("Ready"));
+        secret(&bench, &[("api_key", "k")]);
+        bench.settle().await;
+        assert_eq!(bench.condition("Configured").1, "ConfigComplete", "{label:?}");
+        assert!(bench.mounted("config.json").contains("\"k\""));
+    }
+    // It says so, too, of a plugin that could do without.
+    let bench = Bench::new();
+    secret_for(&bench, None, &[("units", "metric")]);
+    bench.build(json!({})).await;
+    bench.plugin(NAMED());
+    bench.settle().await;
+    assert_eq!(bench.ready(), ("False".into(), "SecretNotGranted".into()));
+}
+
+#[tokio::test]
+async fn what_serves_with_a_secret_without_the_label_goes_on_and_is_told_the_command() {
+    let mut bench = Bench::new();
+    secret(&bench, &[("api_key", "first")]);
+    bench.plugin(NAMED());
+    bench.settle().await;
+    bench.build_ends(&revision('a'), &["api_key"]);
+    bench.settle().await;
+    bench.runner_starts();
+    bench.settle().await;
+    let before = bench.status()["rendered"].clone();
+    // As after an upgrade, from an operator that asked for no label.
+    secret_for(&bench, None, &[("api_key", "second")]);
+    bench.restart();
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Running");
+    assert_eq!(bench.condition("Configured"), ("False".into(), "SecretNotGranted".into()));
+    assert!(bench.message("Configured").contains(COMMAND), "{}", bench.message("Configured"));
+    assert!(bench.mounted("config.json").contains("first"), "what it has it keeps");
+    assert_eq!(bench.status()["rendered"], before);
+    secret(&bench, &[("api_key", "second")]);
+    bench.settle().await;
+    assert_eq!(bench.condition("Configured").1, "ConfigComplete");
+    assert!(bench.mounted("config.json").contains("second"));
 }
 
 #[tokio::test]

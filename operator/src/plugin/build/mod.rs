@@ -63,6 +63,11 @@ pub fn build(input: BuildInput<'_>) -> Desired {
     }
 }
 
+/// The configuration that a plugin was given before.
+pub fn mounted_values(mounted: &Secret) -> Option<BTreeMap<String, String>> {
+    mounted::values(mounted)
+}
+
 /// The digest of what a runner works with: configuration and revision. Another one has another
 /// number.
 pub fn content(valid: &Valid, plan: &Plan) -> String {

@@ -31,6 +31,12 @@ pub(super) fn write(input: BuildInput<'_>) -> Secret {
     Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() }
 }
 
+/// The configuration in a Secret that was written before.
+pub(super) fn values(mounted: &Secret) -> Option<BTreeMap<String, String>> {
+    let file = mounted.data.as_ref()?.get(CONFIG)?;
+    serde_json::from_slice(&file.0).ok()
+}
+
 pub(super) fn content(_: &Valid, plan: &Plan) -> String {
     let revision = plan.record.serving.as_ref().map(|serving| serving.digest.as_str());
     let mut bytes = config(plan);

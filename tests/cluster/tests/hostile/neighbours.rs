@@ -30,6 +30,8 @@ async fn a_plugin_finds_nothing_of_another_and_is_not_taken_for_it() {
     let literal = format!("--from-literal=key={CANARY}");
     let sandbox = &release.sandbox;
     kubectl(&["-n", sandbox, "create", "secret", "generic", "robbed-config", &literal]).await;
+    let label = "famulus.dev/config-for=robbed";
+    kubectl(&["-n", sandbox, "label", "secret", "robbed-config", label]).await;
     let secret = json!({"configSecretRef": {"name": "robbed-config"}});
     let names = ["robbed", "thief-host", "thief-user", "thief-gvisor"];
     release.apply(&plugin(names[0], Kind::User, &files, &secret)).await;

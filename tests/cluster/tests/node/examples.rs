@@ -28,7 +28,9 @@ async fn the_examples_are_fetched_from_git_built_and_used() {
     let release = Release::open().await;
     samples(&release).await;
     let names = ["dice", "greeting", "notes", "proverb", "survey", "units", "wordcount"];
-    let (values, data) = (json!({"name": "units-values"}), json!({"signature": "Yours, U."}));
+    let labels = json!({"famulus.dev/config-for": "units"});
+    let values = json!({"name": "units-values", "labels": labels});
+    let data = json!({"signature": "Yours, U."});
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": values, "stringData": data});
     release.apply(&secret.to_string()).await;

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use famulus_cluster_tests::beside::{Repository, publish};
-use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, until};
+use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, object, until};
 use famulus_cluster_tests::release::Release;
 
 const MANIFEST: &str = r#"{
@@ -92,6 +92,16 @@ async fn a_plugin_from_git_is_configured_used_late_broken_mended_and_pinned() {
     let create =
         ["-n", &release.sandbox, "create", "secret", "generic", "greeter-config", &literal];
     kubectl(&create).await;
+    // A Secret is given to the plugin that its label names, and the condition has the command.
+    let command = "famulus.dev/config-for=greeter";
+    until("the condition names the command", LONG, async || {
+        let found = object(&release.sandbox, "plugin", "greeter").await.unwrap();
+        let configured = condition(&found, "Configured").unwrap().to_string();
+        if configured.contains(command) { Ok(()) } else { Err(configured) }
+    })
+    .await;
+    let label = ["-n", &release.sandbox, "label", "secret", "greeter-config", command];
+    kubectl(&label).await;
     let plugin = release.condition("greeter", "Ready=True").await;
     assert_eq!(plugin["status"]["configKeys"], json!(["api_key"]));
 

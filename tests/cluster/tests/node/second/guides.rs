@@ -23,7 +23,8 @@ pub(super) async fn ask_for(release: &Release) {
         };
         let values = format!("{name}-values");
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": values}, "stringData": config,
+            "apiVersion": "v1", "kind": "Secret", "stringData": config,
+            "metadata": {"name": values, "labels": {"famulus.dev/config-for": name}},
         });
         release.apply(&secret.to_string()).await;
         let more = json!({"configSecretRef": {"name": values}});

@@ -8,6 +8,7 @@ use famulus_cluster_tests::helm::{CHART, VALUES, helm};
 use famulus_cluster_tests::kubectl::{self, kubectl, object};
 use famulus_cluster_tests::release;
 
+use super::KEEPER;
 use super::canary::Canary;
 
 pub(super) const NAME: &str = "second";
@@ -29,11 +30,18 @@ fn secret(namespace: &str, name: &str, values: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
 }
 
+/// A Secret that is given to a plugin.
+fn config(namespace: &str, name: &str, plugin: &str, values: &Value) -> Value {
+    let mut secret = secret(namespace, name, values);
+    secret["metadata"]["labels"] = json!({"famulus.dev/config-for": plugin});
+    secret
+}
+
 /// Installs it, and returns its secrets.
 pub(super) async fn install() -> Vec<Canary> {
     let sandbox = format!("{NAME}-sandbox");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}});
-    let [root, token, password, model, hook, config] = SECRETS.map(|(_, value)| value);
+    let [root, token, password, model, hook, given] = SECRETS.map(|(_, value)| value);
     let in_address = password.replace('+', "%2B").replace('/', "%2F").replace(' ', "%20");
     let in_address = in_address.replace('=', "%3D");
     let url =
@@ -88,7 +96,8 @@ pub(super) async fn install() -> Vec<Canary> {
     kubectl(&["-n", NAME, "patch", "deployment", NAME, "-p", &patch]).await;
     kubectl(&["-n", NAME, "rollout", "status", "--timeout=10m", &format!("deployment/{NAME}")])
         .await;
-    apply(&sandbox, &[secret(&sandbox, CONFIG, &json!({"api_key": config}))]).await;
+    let values = json!({"api_key": given});
+    apply(&sandbox, &[config(&sandbox, CONFIG, KEEPER, &values)]).await;
 
     let places = [
         vec![format!("{NAME}/given-root-key")],
