@@ -76,7 +76,7 @@ async fn answer(State(web): State<Web>, request: Request) -> Response<Body> {
 }
 
 #[tokio::test]
-async fn a_repository_is_fetched_over_http_and_a_redirect_is_not_followed() {
+async fn a_repository_is_fetched_over_http_and_redirects_are_followed_where_they_may_lead() {
     let (house, daemon, tasks) = (House::new().await, Daemon::start(), Tasks::new());
     let repository = daemon.repository("plugin");
     repository.write("manifest.json", MANIFEST);
@@ -89,16 +89,41 @@ async fn a_repository_is_fetched_over_http_and_a_redirect_is_not_followed() {
         |host: &str| json!({"git": {"url": format!("http://{host}/plugin/.git"), "ref": "main"}});
     house.order_of("test", source(&host), std::slice::from_ref(&host));
     let (_, found) = house.bundle().await;
+    assert_eq!(found.as_ref(), Some(&commit));
+
+    // What it sends on to is looked at as if the owner had named it: here both are allowed.
+    web.asked.lock().clear();
+    let sends = |to: String| Web { elsewhere: Some(to), asked: Arc::default(), ..web.clone() };
+    let lure = sends(format!("http://{host}"));
+    let lured = serve(lure.clone(), &tasks).await;
+    let twice = serve(sends(format!("http://{lured}")), &tasks).await;
+    let all = [host.clone(), lured.clone(), twice.clone()];
+    house.order_of("test", source(&twice), &all);
+    let (_, found) = house.bundle().await;
     assert_eq!(found, Some(commit));
 
-    // Somebody allowed sends to somebody who was not looked at.
+    // Here somebody allowed sends to somebody who is not, in the second step.
     web.asked.lock().clear();
-    let elsewhere = Some(format!("http://{host}"));
-    let lure = Web { elsewhere, asked: Arc::default(), ..web.clone() };
-    let lured = serve(lure.clone(), &tasks).await;
-    house.order_of("test", source(&lured), std::slice::from_ref(&lured));
+    lure.asked.lock().clear();
+    house.order_of("test", source(&twice), &all[1..]);
     let (reason, message) = house.bundle_failure().await;
     assert_eq!(reason, "SourceUnreachable", "{message}");
+    assert!(message.contains("127.0.0.1, which is not public"), "{message}");
     assert!(!lure.asked.lock().is_empty());
+    assert!(web.asked.lock().is_empty(), "{:?}", web.asked.lock());
+
+    // Some send round and round, some to what is no repository, some to another transport.
+    for (to, why) in [
+        (String::new(), "sends on more than 5 times"),
+        (format!("http://{host}/login?to="), "which is no repository"),
+        (format!("git://{host}"), "over another transport"),
+        ("file://".to_owned(), "is not of https, http or git"),
+    ] {
+        let lured = serve(sends(to), &tasks).await;
+        house.order_of("test", source(&lured), &[host.clone(), lured.clone()]);
+        let (reason, message) = house.bundle_failure().await;
+        assert_eq!(reason, "SourceUnreachable", "{message}");
+        assert!(message.contains(why), "{message}");
+    }
     assert!(web.asked.lock().is_empty(), "{:?}", web.asked.lock());
 }

@@ -15,6 +15,9 @@ use crate::bundle::Failure;
 /// The transports there are, with their ports.
 const SCHEMES: [(&str, u16); 3] = [("https", 443), ("http", 80), ("git", 9418)];
 
+/// What git asks a web server for.
+const SERVICE: &str = "service=git-upload-pack";
+
 /// A repository that may be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
@@ -67,6 +70,32 @@ impl Repository {
             return Err(refuse("has no plain path"));
         }
         Ok(Self { scheme, host, port: url.port().unwrap_or(*port), path })
+    }
+
+    /// The repository that a server sends on to, judged as if the owner had named it. `location` is what
+    /// it answered when its branches were asked for.
+    pub(super) fn moved(&self, location: &str) -> Result<Self, Failure> {
+        let Self { scheme, host, port, path } = self;
+        let refuse = |what: &str| {
+            Failure::unreachable(format!(
+                "{scheme}://{host}:{port}{path} sends on to `{}`, {what}; write the address that the \
+                 repository has now",
+                location.escape_debug()
+            ))
+        };
+        let base = format!("{scheme}://{host}:{port}{path}/info/refs?{SERVICE}");
+        let there = Url::parse(&base).and_then(|base| base.join(location));
+        let mut there = there.map_err(|_wrong| refuse("which cannot be read"))?;
+        let is_listing = there.query().is_none_or(|query| query == SERVICE);
+        let path = there.path().strip_suffix("/info/refs").filter(|_| is_listing);
+        let path = path.ok_or_else(|| refuse("which is no repository"))?.to_owned();
+        there.set_path(&path);
+        there.set_query(None);
+        let moved = Self::parse(there.as_str())?;
+        match (*scheme, moved.scheme) {
+            ("https", "https") | ("http", "http" | "https") => Ok(moved),
+            (_, _) => Err(refuse("over another transport")),
+        }
     }
 
     /// As the owner names it among the hosts that may be private.
@@ -181,6 +210,36 @@ mod tests {
             "http::https://example.org/a",
         ] {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_redirect_leads_to_another_address_under_the_same_rules() {
+        let check = |from: &str, location: &str, expected: Option<&str>| {
+            let moved = Repository::parse(from).unwrap().moved(location).ok();
+            let moved =
+                moved.map(|to| format!("{}://{}:{}{}", to.scheme, to.host, to.port, to.path));
+            assert_eq!(moved.as_deref(), expected, "{from} {location}");
+        };
+        let listing = |base: &str| format!("{base}/info/refs?service=git-upload-pack");
+        let (from, there) = ("https://a.example/x", listing("https://b.example/y.git"));
+        check(from, &there, Some("https://b.example:443/y.git"));
+        check(from, "/y/info/refs", Some("https://a.example:443/y"));
+        check(from, &listing("//b.example:99/y"), Some("https://b.example:99/y"));
+        check("http://a.example/x", &there, Some("https://b.example:443/y.git"));
+        for location in [
+            "http://b.example/y/info/refs",
+            "git://b.example/y/info/refs",
+            "file:///etc/info/refs",
+            "https://user@b.example/y/info/refs",
+            "https://b.example/y",
+            "https://b.example/y/info/refs?service=git-receive-pack",
+            "https://b.example/y/info/refs#x",
+            "https://b.example//info/refs",
+            "https://-b.example/y/info/refs",
+            "https://[/info/refs",
+        ] {
+            check(from, location, None);
         }
     }
 

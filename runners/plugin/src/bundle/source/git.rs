@@ -23,6 +23,9 @@ const ASK: u64 = 30;
 const FETCH: u64 = 180;
 const READ: u64 = 60;
 
+/// Redirects that are followed.
+const HOPS: u32 = 5;
+
 /// Where the fetched commit is noted.
 const FETCHED: &str = "refs/famulus/source";
 
@@ -38,10 +41,7 @@ pub(super) async fn fetch(
     tree: &Path,
 ) -> Result<String, Failure> {
     check_reference(reference)?;
-    let located = Repository::parse(url)?.locate(allowed).await?;
-    let git = Git::new(settings, located)?;
-    let unusable = |said: GitError| Failure::build(format!("git cannot be used: {}", said.words()));
-    git.run(ASK, &["init", "--quiet", "--bare", "--template=", "."]).await.map_err(unusable)?;
+    let git = open(url, allowed, settings).await?;
     let wanted = if is_commit(reference) {
         reference.to_owned()
     } else {
@@ -52,6 +52,25 @@ pub(super) async fn fetch(
     write(&git, entries, tree).await?;
     fs::remove_dir_all(git.file("")).map_err(Failure::disk("the work folder"))?;
     Ok(commit)
+}
+
+/// The repository where it is, behind the redirects of its servers. Each leads to an address that is
+/// looked at as the first was.
+async fn open(url: &str, allowed: &[String], settings: &BundleSettings) -> Result<Git, Failure> {
+    let mut repository = Repository::parse(url)?;
+    for _hop in 0..=HOPS {
+        let git = Git::new(settings, repository.clone().locate(allowed).await?)?;
+        let unusable =
+            |said: GitError| Failure::build(format!("git cannot be used: {}", said.words()));
+        git.run(ASK, &["init", "--quiet", "--bare", "--template=", "."]).await.map_err(unusable)?;
+        match git.redirect(ASK).await {
+            None => return Ok(git),
+            Some(location) => repository = repository.moved(&location)?,
+        }
+    }
+    Err(Failure::unreachable(format!(
+        "{url} sends on more than {HOPS} times; write the address that the repository has now"
+    )))
 }
 
 /// What git itself refuses in a name, and what it could take for an option or an expression.

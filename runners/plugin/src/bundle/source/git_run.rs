@@ -108,7 +108,32 @@ impl Git {
         self.job(seconds, &script, arguments).await.map(drop)
     }
 
+    /// Where the server sends on to, if it does. Git follows nobody, and tells it in its trace alone.
+    pub(super) async fn redirect(&self, seconds: u64) -> Option<String> {
+        if self.located.repository.scheme == "git" {
+            return None;
+        }
+        let script = "export GIT_TRACE_CURL=1 GIT_TRACE_CURL_NO_DATA=1; exec \"$@\"";
+        let arguments = ["ls-remote", "--quiet", "--", &self.url(), "HEAD"];
+        let report = self.report(seconds, script, &arguments).await.ok()?;
+        location(&report.stderr.text).filter(|_| report.end != End::Exited(0))
+    }
+
     async fn job(
+        &self,
+        seconds: u64,
+        script: &str,
+        arguments: &[&str],
+    ) -> Result<Report, GitError> {
+        let report = self.report(seconds, script, arguments).await?;
+        if report.end == End::Exited(0) && report.stdout.cut == 0 {
+            return Ok(report);
+        }
+        let words = clean(&report.stderr.text, WORDS);
+        Err(GitError { end: Some(report.end), words })
+    }
+
+    async fn report(
         &self,
         seconds: u64,
         script: &str,
@@ -145,12 +170,7 @@ impl Git {
             memory: self.memory.clone(),
         };
         let ran = self.supervisor.run(&job, |_said| {}, &CancellationToken::new()).await;
-        let report = ran.map_err(|error| GitError { end: None, words: error.to_string() })?;
-        if report.end == End::Exited(0) && report.stdout.cut == 0 {
-            return Ok(report);
-        }
-        let words = clean(&report.stderr.text, WORDS);
-        Err(GitError { end: Some(report.end), words })
+        ran.map_err(|error| GitError { end: None, words: error.to_string() })
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -173,6 +193,24 @@ impl Git {
         .map(|(name, value)| (name.to_owned(), value))
         .into()
     }
+}
+
+/// Where the last answer in a trace of git sends on to.
+fn location(trace: &str) -> Option<String> {
+    let headers = trace.lines().filter_map(|line| line.split_once("<= Recv header: "));
+    let (mut sends_on, mut location) = (false, None);
+    for (_, header) in headers {
+        if header.starts_with("HTTP/") {
+            let status = header.split(' ').nth(1).unwrap_or_default();
+            (sends_on, location) = (["301", "302", "303", "307", "308"].contains(&status), None);
+        } else if let Some((name, value)) = header.split_once(':')
+            && sends_on
+            && name.eq_ignore_ascii_case("location")
+        {
+            location = Some(value.trim().to_owned());
+        }
+    }
+    location
 }
 
 /// How a run of git ended that was no success, and what git said.
@@ -206,5 +244,27 @@ impl GitError {
             | None => "git could not do it",
         };
         if self.words.is_empty() { why.to_owned() } else { format!("{why}: {}", self.words) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_answer_tells_where_to_go() {
+        let check = |headers: &[&str], expected: Option<&str>| {
+            let lines = headers.iter().map(|header| {
+                format!("10:00:00.000001 http.c:702              <= Recv header: {header}\n")
+            });
+            let trace = lines.collect::<String>();
+            assert_eq!(location(&trace).as_deref(), expected, "{trace}");
+        };
+        check(&["HTTP/1.1 302 Found", "Location: /x", "content-length: 0"], Some("/x"));
+        check(&["HTTP/2 301", "location: https://b/x"], Some("https://b/x"));
+        check(&["HTTP/1.1 200 OK", "location: /x"], None);
+        check(&["HTTP/1.1 302 Found", "location: /x", "HTTP/1.1 404 Not Found"], None);
+        check(&["HTTP/1.1 302 Found"], None);
+        check(&[], None);
     }
 }
