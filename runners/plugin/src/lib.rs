@@ -26,6 +26,7 @@ mod config;
 mod environment;
 mod fetch_revision;
 pub mod follow;
+mod listen;
 mod manifest;
 mod outcome;
 mod outputs;
@@ -43,4 +44,5 @@ mod tree;
 mod volume;
 
 pub use build::lead;
+pub use listen::listen;
 pub use plugin::Plugin;

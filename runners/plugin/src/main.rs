@@ -26,11 +26,10 @@ use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
-use famulus_runner::{Plugin, lead};
+use famulus_runner::{Plugin, lead, listen};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
 use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, Parts, harden};
 use famulus_telemetry::{Config, Format, Redactor};
-use tokio::net::TcpListener;
 
 use step::Step;
 
@@ -112,8 +111,7 @@ async fn run() -> Result<(), Failed> {
     let mut signals = Signals::install().map_err(Failed::System)?;
     let supervisor = Supervisor::new()?;
     let address = settings.listen;
-    let listening = TcpListener::bind(address).await;
-    let listener = listening.map_err(|source| Failed::Listen { address, source })?;
+    let listener = listen(address).await.map_err(|source| Failed::Listen { address, source })?;
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the runner listens");
     }

@@ -11,6 +11,8 @@ use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
 use famulus_runner_harness::{Limits, RetryPolicy};
 use famulus_settings::{Error, Given, Program};
 
+use crate::listen::EVERYWHERE;
+
 pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
 
 /// Folders of the system that a tool reads and executes from.
@@ -167,7 +169,7 @@ impl Settings {
         let settings = Self {
             listen: given.or(
                 "LISTEN",
-                SocketAddr::from(([0, 0, 0, 0], 8090)),
+                SocketAddr::new(EVERYWHERE, 8090),
                 "an address with a port",
             )?,
             bearer,
