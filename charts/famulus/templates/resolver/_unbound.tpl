@@ -19,6 +19,11 @@ server:
   log-queries: no
   verbosity: 1
   num-threads: 1
+  # One plugin that asks without end is no reason for others to wait.
+  ip-ratelimit: {{ $resolver.queriesPerSecond }}
+  ip-ratelimit-factor: 0
+  incoming-num-tcp: 100
+  tcp-idle-timeout: 5000
   msg-cache-size: 8m
   rrset-cache-size: 16m
   hide-identity: yes

@@ -171,6 +171,8 @@ fn values_add_ranges_hosts_and_servers() {
     for line in [
         "local-zone: \"cluster.local.\" always_refuse",
         "private-address: 10.0.0.0/8",
+        "ip-ratelimit: 100",
+        "ip-ratelimit-factor: 0",
         "private-address: 203.0.113.9/32",
         "forward-addr: 192.168.1.1@5353",
         "local-data: \"git.home.example. IN A 192.168.1.20\"",

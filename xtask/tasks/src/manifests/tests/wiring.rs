@@ -27,6 +27,7 @@ fn the_app_is_told_where_it_is() {
         ("FAMULUS_CLUSTER__SANDBOX_NAMESPACE", "assistant-sandbox"),
         ("FAMULUS_CLUSTER__ROOT_KEY_FILE", "/run/famulus/root-key/key"),
         ("FAMULUS_CLUSTER__CALLBACK_URL", "http://home-callback:3002"),
+        ("FAMULUS_CLUSTER__KEPT_BUNDLES", "5"),
         ("FAMULUS_CLUSTER__TOKEN_SECRET__NAMESPACE", "assistant"),
         ("FAMULUS_CLUSTER__TOKEN_SECRET__NAME", "home-token"),
     ];
@@ -59,6 +60,9 @@ fn the_operator_is_told_of_the_services_beside_it() {
     let resources = environment["FAMULUS_OPERATOR_RESOURCES"];
     let resources: Value = serde_json::from_str(resources).unwrap();
     assert_eq!(resources["limits"]["memory"], "256Mi");
+    let builds = environment["FAMULUS_OPERATOR_BUILD_RESOURCES"];
+    let builds: Value = serde_json::from_str(builds).unwrap();
+    assert_eq!(builds["limits"], json!({"cpu": "2", "memory": "1Gi", "ephemeral-storage": "2Gi"}));
 }
 
 /// What one part asks of another stands in that other part's source.
