@@ -292,13 +292,22 @@ fn render(checks: &[Check]) -> String {
             lines.push(format!("      do: {}", check.remedy));
         }
     }
-    let count = checks.iter().filter(|check| check.finding == Finding::Bad).count();
-    lines.push(match count {
-        0 => "everything is well".to_owned(),
-        1 => "1 check failed".to_owned(),
-        _ => format!("{count} checks failed"),
-    });
+    lines.push(verdict(checks));
     lines.join("\n")
+}
+
+/// The whole in one line.
+fn verdict(checks: &[Check]) -> String {
+    let count = |finding| checks.iter().filter(|check| check.finding == finding).count();
+    let (failed, warned) = (count(Finding::Bad), count(Finding::Warning));
+    let failures = if failed == 1 { "1 check failed" } else { &format!("{failed} checks failed") };
+    let warnings = if warned == 1 { "1 warning" } else { &format!("{warned} warnings") };
+    match (failed, warned) {
+        (0, 0) => "everything is well".to_owned(),
+        (0, _) => format!("it works, with {warnings}"),
+        (_, 0) => failures.to_owned(),
+        (_, _) => format!("{failures}, and {warnings}"),
+    }
 }
 
 #[cfg(test)]
@@ -364,5 +373,17 @@ mod tests {
              FAIL  disk: full\n      do: make room\n\
              2 checks failed"
         );
+    }
+
+    #[test]
+    fn all_is_well_only_without_a_warning() {
+        let last = |checks: &[Check]| render(checks).lines().last().unwrap().to_owned();
+        let warning =
+            || on_server("plugin dice", Finding::Warning, "NotBuilt".to_owned(), String::new());
+        let failure = failed("token", &Error::TokenShape { origin: "x".to_owned() });
+        assert_eq!(last(&[good("server", "answers".to_owned())]), "everything is well");
+        assert_eq!(last(&[warning()]), "it works, with 1 warning");
+        assert_eq!(last(&[warning(), warning()]), "it works, with 2 warnings");
+        assert_eq!(last(&[warning(), failure]), "1 check failed, and 1 warning");
     }
 }
