@@ -191,6 +191,7 @@ pub(crate) async fn chat(
         agent: MAIN_AGENT,
         key,
         meeting: Meeting::Steer,
+        continues: None,
     };
     drop(inline);
     drop(bytes);

@@ -201,6 +201,7 @@ pub(crate) async fn send(
         agent: MAIN_AGENT,
         key,
         meeting,
+        continues: None,
     };
     json(StatusCode::ACCEPTED, &accept(&app, &caller, sent).await?)
 }

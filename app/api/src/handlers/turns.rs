@@ -141,6 +141,7 @@ pub(crate) async fn go_on(
         agent: MAIN_AGENT,
         key,
         meeting: Meeting::Steer,
+        continues: Some(turn),
     };
     json(StatusCode::ACCEPTED, &messages::accept(&app, &caller, sent).await?)
 }

@@ -90,6 +90,7 @@ pub(crate) async fn upload(
         agent: MAIN_AGENT,
         key,
         meeting: Meeting::Steer,
+        continues: None,
     };
     let accepted = messages::accept(&app, &caller, sent).await?;
     ok(&Uploaded {

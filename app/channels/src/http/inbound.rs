@@ -3,7 +3,7 @@
 use crate::http::NAME;
 use famulus_core::{
     conversation::{ConversationKey, ConversationScope, Place, conversation_key},
-    ids::{AgentId, ConversationId},
+    ids::{AgentId, ConversationId, TurnId},
     inbound::{Address, Attachment, Chat, ChatKind, Inbound, Meeting, Source, Target},
     message::Provenance,
     person::{Caller, Person, Role},
@@ -28,6 +28,8 @@ pub struct Sent {
     /// The caller's `Idempotency-Key`.
     pub key: Option<String>,
     pub meeting: Meeting,
+    /// The turn that it asks to go on.
+    pub continues: Option<TurnId>,
 }
 
 /// Addresses a caller's message.
@@ -145,6 +147,10 @@ fn hash(sent: &Sent) -> [u8; 32] {
         Meeting::Steer => b"steer",
         Meeting::Queue => b"queue",
     });
+    if let Some(turn) = sent.continues {
+        field(b"continue");
+        field(turn.0.as_bytes());
+    }
     for file in &sent.attachments {
         // The content and not the id: the same file sent again may be stored under another one.
         field(file.blob.sha256.as_bytes());
@@ -187,6 +193,7 @@ mod tests {
             agent: AgentId::new(),
             key: None,
             meeting: Meeting::Steer,
+            continues: None,
         }
     }
 
@@ -239,6 +246,8 @@ mod tests {
             with(vec![file("m", "1")]),
             with(vec![file("n", "2")]),
             Sent { meeting: Meeting::Queue, ..base.clone() },
+            Sent { continues: Some(TurnId::new()), ..base.clone() },
+            Sent { continues: Some(TurnId::new()), ..base.clone() },
             Sent { conversation: Some(ConversationId::new()), ..base.clone() },
         ];
         for (place, one) in different.iter().enumerate() {

@@ -156,3 +156,31 @@ async fn headings_are_in_the_zone_that_the_person_is_in_when_writing() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_a_continuation_is_bound_to_its_turn() {
+    world::run(Setup::new(Puppet::new(|_, _| vec![say("Done.")])), async |world| {
+        let owner = &world.owner;
+        let conversation = owner.open("main").await;
+        let mut turns = Vec::new();
+        for text in ["first", "second"] {
+            let turn = owner.begin(&conversation, text).await;
+            owner.reaches(&turn, "complete").await;
+            turns.push(format!("/v1/turns/{turn}/continue"));
+        }
+        let once = owner.post_keyed(&turns[0], "key", json!({})).await.ok();
+        assert_eq!(once["disposition"], "started");
+        let again = owner.post_keyed(&turns[0], "key", json!({})).await.ok();
+        assert_eq!(
+            (&again["disposition"], &again["turn_id"]),
+            (&json!("duplicate"), &once["turn_id"])
+        );
+        owner.post_keyed(&turns[1], "key", json!({})).await.refused(409);
+        let message = json!({ "text": "Go on where you stopped." });
+        let path = format!("/v1/conversations/{conversation}/messages");
+        owner.post_keyed(&path, "key", message).await.refused(409);
+        let other = owner.post_keyed(&turns[1], "another", json!({})).await.ok();
+        assert_ne!(other["turn_id"], once["turn_id"]);
+    })
+    .await;
+}
