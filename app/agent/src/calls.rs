@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) enum CallsOutcome {
     /// Every call has its result, in the order of the calls.
     All(Vec<ToolResult>),
-    /// The others are done; some wait for the owner until then.
+    /// The others are done; some wait for an answer until then.
     Waiting {
         deadline: Timestamp,
     },
@@ -63,7 +63,7 @@ pub(crate) fn context(turn: &LoadedTurn, key: CallKey, stop: &CancellationToken)
 
 /// Decides about one recorded call; pure.
 ///
-/// `spoken` says that the owner wrote something after the question was asked: an open question is
+/// `spoken` says that the person wrote something after the question was asked: an open question is
 /// then withdrawn.
 pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
     if let (CallState::Done, Some(output)) = (call.state, &call.output) {
@@ -73,16 +73,16 @@ pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
     if let Some(approval) = &call.approval {
         match approval.state {
             ApprovalState::Pending if approval.expires_at <= now => {
-                return denied("not run: the owner did not answer in time");
+                return denied("not run: nobody answered in time");
             }
             ApprovalState::Pending if spoken => {
-                return denied("not run: the owner wrote something else instead of answering");
+                return denied("not run: a message came instead of an answer");
             }
             ApprovalState::Pending => return Next::Wait { deadline: approval.expires_at },
-            ApprovalState::Denied => return denied("not run: the owner said no"),
-            ApprovalState::Expired => return denied("not run: the owner did not answer in time"),
+            ApprovalState::Denied => return denied("not run: the answer was no"),
+            ApprovalState::Expired => return denied("not run: nobody answered in time"),
             ApprovalState::Superseded => {
-                return denied("not run: the owner wrote something else instead of answering");
+                return denied("not run: a message came instead of an answer");
             }
             ApprovalState::Approved | ApprovalState::Consumed => {}
         }
@@ -187,7 +187,7 @@ impl Executor<'_> {
         stream.emit(Event::Status { turn: self.turn.id, status });
     }
 
-    /// The call as it was checked. After a crash or a wait for the owner only the record is left:
+    /// The call as it was checked. After a crash or a wait for an answer only the record is left:
     /// then it is checked anew.
     fn check(&self, call: &RecordedCall) -> Check<'_> {
         match self.checked.get(&call.key) {

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Limits {
     pub timeouts: Timeouts,
     pub budget: Budget,
-    /// Seconds that a question to the owner stays open.
+    /// Seconds that a question stays open.
     pub approval_seconds: i64,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 use famulus_core::{
     StoreError,
     agent::MAIN,
-    approval::{self, Approval, ApprovalState, CODE_LENGTH, code_from},
+    approval::{self, Approval, ApprovalState, Asked, CODE_LENGTH, code_from},
     event::{Event, Status},
     ids::{ApprovalId, MessageId},
     message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
@@ -240,17 +240,14 @@ impl<'a> Run<'a> {
                     (None, None)
                 }
                 Decision::Answer(output) => (Some(output), None),
-                Decision::AskOwner { summary } => {
+                Decision::Question { asked, summary } => {
                     let context = calls::context(&self.turn, key, self.stop);
                     let subject = match checked {
                         Some(checked) => checked.subject(&context).await,
                         None => None,
                     };
-                    let summary = match subject {
-                        Some(subject) => format!("{summary}: {subject}"),
-                        None => summary,
-                    };
-                    (None, Some(self.question(call, summary, expires_at)))
+                    let summary = subject.unwrap_or(summary);
+                    (None, Some(self.question(call, asked, &summary, expires_at)))
                 }
             };
             calls.push(PlannedCall {
@@ -297,7 +294,13 @@ impl<'a> Run<'a> {
         Ok(StepResult::Nothing)
     }
 
-    fn question(&self, call: &ToolCall, summary: String, expires_at: jiff::Timestamp) -> Approval {
+    fn question(
+        &self,
+        call: &ToolCall,
+        asked: Asked,
+        summary: &str,
+        expires_at: jiff::Timestamp,
+    ) -> Approval {
         let id = ApprovalId::new();
         // The id holds 74 random bits; the code shows 40 of their hash.
         let digest = Sha256::digest(id.0.as_bytes());
@@ -307,9 +310,12 @@ impl<'a> Run<'a> {
             id,
             conversation: self.turn.conversation,
             turn: self.turn.id,
+            person: self.turn.person.id,
+            person_name: self.turn.person.name.clone(),
+            asked: asked.of(self.turn.person.role),
             code: code_from(random),
             tool: call.name.clone(),
-            summary: famulus_core::visible::make_visible(&summary),
+            summary: famulus_core::visible::make_visible(summary),
             shown: approval::shown(&call.name, &call.arguments),
             state: ApprovalState::Pending,
             expires_at,

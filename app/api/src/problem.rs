@@ -22,6 +22,7 @@ pub enum Kind {
     CredentialsInUrl,
     Unauthorized,
     OwnerOnly,
+    NotAsked,
     CrossOrigin,
     NotFound,
     NoRoute,
@@ -62,6 +63,7 @@ impl Kind {
                 (StatusCode::UNAUTHORIZED, "unauthorized", "A valid token is needed")
             }
             Self::OwnerOnly => (StatusCode::FORBIDDEN, "owner-only", "Only the owner may do this"),
+            Self::NotAsked => (StatusCode::FORBIDDEN, "not-asked", "Somebody else is asked"),
             Self::CrossOrigin => {
                 (StatusCode::FORBIDDEN, "cross-origin", "Another site may not do this")
             }
@@ -392,6 +394,7 @@ mod tests {
             CredentialsInUrl,
             Unauthorized,
             OwnerOnly,
+            NotAsked,
             CrossOrigin,
             NotFound,
             NoRoute,

@@ -1,7 +1,8 @@
-//! `famulus approvals`: what waits for the owner, and the answer.
+//! `famulus approvals`: what waits for an answer, and the answer.
 
-use famulus_core::approval::Approval;
+use famulus_core::approval::{Asked, Rights};
 use famulus_core::clock::{Clock as _, SystemClock};
+use famulus_core::ids::ApprovalId;
 use famulus_core::visible::make_visible;
 use jiff::Timestamp;
 use reqwest::Method;
@@ -12,7 +13,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 use crate::table::duration;
-use crate::wire::{Approvals, Decision, Verdict};
+use crate::wire::{Approval, Approvals, Decision, Verdict};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct ApprovalsArgs {
@@ -80,7 +81,7 @@ pub(crate) async fn answer(
     let Some(approval) = found else {
         return Err(Error::NoApproval { given: one_line(given) });
     };
-    let decided = decide(client, &approval, verdict).await?;
+    let decided = decide(client, approval.id, verdict).await?;
     output.print(&format!("{}: {}", decided.state.as_str(), make_visible(&approval.summary)))
 }
 
@@ -90,10 +91,10 @@ pub(crate) async fn pending(client: &Client) -> Result<Vec<Approval>, Error> {
 
 pub(crate) async fn decide(
     client: &Client,
-    approval: &Approval,
+    approval: ApprovalId,
     decision: Verdict,
 ) -> Result<Approval, Error> {
-    let path = ["v1", "approvals", &approval.id.to_string()];
+    let path = ["v1", "approvals", &approval.to_string()];
     client.send(Method::POST, &path, &Decision { decision }, "an approval").await
 }
 
@@ -102,8 +103,9 @@ async fn read<T: serde::de::DeserializeOwned>(client: &Client) -> Result<T, Erro
 }
 
 fn described(approval: &Approval, now: Timestamp) -> String {
+    let whose = whose(approval).map_or_else(String::new, |whose| format!("; {whose}"));
     format!(
-        "{}  {} (expires in {})\n    {}",
+        "{}  {} (expires in {}{whose})\n    {}",
         approval.code,
         make_visible(&approval.summary),
         duration(approval.expires_at.duration_since(now).as_secs_f64()),
@@ -111,28 +113,43 @@ fn described(approval: &Approval, now: Timestamp) -> String {
     )
 }
 
+/// Who is asked, where it is not who reads this.
+pub(crate) fn whose(approval: &Approval) -> Option<String> {
+    let name = one_line(&approval.person_name);
+    match (approval.may, approval.asked) {
+        (Rights::Answer, _) => None,
+        (Rights::Deny, _) => Some(format!("{name} is asked, you may deny it")),
+        (Rights::See, Asked::Owner) => Some("the owner is asked".to_owned()),
+        (Rights::See, Asked::Person) => Some(format!("{name} is asked")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use famulus_core::approval::ApprovalState;
-    use famulus_core::ids::{ApprovalId, ConversationId, TurnId};
 
     #[test]
     fn the_exact_call_is_shown() {
-        let approval = Approval {
+        let mut approval = Approval {
             id: ApprovalId::new(),
-            conversation: ConversationId::new(),
-            turn: TurnId::new(),
             code: "ABCD2345".to_owned(),
-            tool: "manage_knowledge".to_owned(),
             summary: "delete a memory\u{200b}".to_owned(),
             shown: "manage_knowledge {\n\"id\":1}".to_owned(),
             state: ApprovalState::Pending,
             expires_at: "2026-11-21T10:05:00Z".parse().unwrap(),
+            person_name: "Ada".to_owned(),
+            asked: Asked::Person,
+            may: Rights::Answer,
         };
+        let now = "2026-11-21T10:01:30Z".parse().unwrap();
         assert_eq!(
-            described(&approval, "2026-11-21T10:01:30Z".parse().unwrap()),
+            described(&approval, now),
             "ABCD2345  delete a memory⟨U+200B⟩ (expires in 3 min 30 s)\n    manage_knowledge {\n    \"id\":1}"
         );
+        approval.may = Rights::Deny;
+        assert!(described(&approval, now).contains("30 s; Ada is asked, you may deny it)\n"));
+        (approval.may, approval.asked) = (Rights::See, Asked::Owner);
+        assert!(described(&approval, now).contains("30 s; the owner is asked)\n"));
     }
 }

@@ -67,10 +67,8 @@ pub(crate) fn gather(events: &[Envelope], end: Option<&End>) -> Vec<Block> {
                     close_step(&mut blocks, MessageRef::Earlier);
                     blocks.push(Block::Tool { tool: tool.clone(), began: *at, ended: None });
                 }
-                Status::WaitingForInput { code, summary, .. } => {
-                    close_step(&mut blocks, MessageRef::Earlier);
-                    blocks.push(Block::Note(asked_line(code, summary)));
-                }
+                // The question itself is put by whoever follows the turn, once.
+                Status::WaitingForInput { .. } => close_step(&mut blocks, MessageRef::Earlier),
                 Status::Error { message, retrying } => {
                     blocks.push(Block::Note(trouble_line(message, *retrying)));
                 }
@@ -137,10 +135,6 @@ pub(crate) fn tool_line(tool: &str, began: Timestamp, ended: Option<Timestamp>) 
             format!("· {tool} done, {seconds:.1} s")
         }
     }
-}
-
-pub(crate) fn asked_line(code: &str, summary: &str) -> String {
-    format!("· waits for approval {}: {}", one_line(code), one_line(summary))
 }
 
 pub(crate) fn trouble_line(message: &str, retrying: bool) -> String {

@@ -78,7 +78,7 @@ pub enum Command {
     Queue(QueueArgs),
     /// List plugins, run a tool of one, and see what its runner logged
     Plugin(PluginArgs),
-    /// List, allow and refuse calls that wait for the owner
+    /// List, allow and refuse calls that wait for an answer
     Approvals(ApprovalsArgs),
     /// List the schedules
     Schedules(SchedulesArgs),

@@ -16,7 +16,7 @@ pub(crate) struct Timeouts {
     pub(crate) silence: Duration,
     /// A turn without an event for this long is asked after.
     pub(crate) quiet: Duration,
-    /// The same while the owner is asked: somebody else may have answered.
+    /// The same while somebody is asked: somebody else may have answered.
     pub(crate) quiet_asking: Duration,
 }
 

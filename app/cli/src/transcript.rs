@@ -14,7 +14,7 @@ use famulus_core::model::Usage;
 use famulus_core::replay::{End, Replay};
 use jiff::Timestamp;
 
-use crate::blocks::{self, Block, Line, View, asked_line, tool_line, trouble_line};
+use crate::blocks::{self, Block, Line, View, tool_line, trouble_line};
 use crate::clean::one_line;
 
 /// One turn, seen from outside.
@@ -28,7 +28,7 @@ pub(crate) enum Change {
     Nothing,
     /// What is shown grew, or was cut back.
     Shown,
-    /// The turn waits for the owner.
+    /// The turn waits for an answer.
     Asked(Question),
     /// The turn is over.
     Ended,
@@ -126,14 +126,15 @@ impl Transcript {
                         running.drain(..).map(|(tool, began)| tool_line(tool, began, ended)),
                     );
                 }
-                Event::Status { status: Status::WaitingForInput { code, summary, .. }, .. } => {
-                    notes.push(asked_line(code, summary));
-                }
                 Event::Status { status: Status::Error { message, retrying }, .. } => {
                     notes.push(trouble_line(message, *retrying));
                 }
                 Event::Delta { .. }
-                | Event::Status { status: Status::Streaming | Status::Idle, .. }
+                // Whoever follows the turn is asked by itself, once.
+                | Event::Status {
+                    status: Status::Streaming | Status::Idle | Status::WaitingForInput { .. },
+                    ..
+                }
                 | Event::Usage { .. }
                 | Event::Resumed { .. }
                 | Event::Message { role: MessageRole::User | MessageRole::Assistant, .. }

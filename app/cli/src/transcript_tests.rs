@@ -226,7 +226,7 @@ fn a_question_is_passed_on() {
     let change = transcript.apply(&at(id(1, 1), Event::Status { turn: TURN, status }));
     let summary = "delete ⟨U+200B⟩it".to_owned();
     assert_eq!(change, Change::Asked(Question { approval, code: "ABCD2345".into(), summary }));
-    assert_eq!(shown(&transcript, ALL), ["~· waits for approval ABCD2345: delete ⟨U+200B⟩it"]);
+    assert!(shown(&transcript, ALL).is_empty(), "who follows the turn shows it, once");
 }
 
 #[test]

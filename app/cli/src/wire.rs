@@ -1,8 +1,8 @@
 //! The shapes of `/v1` that this crate reads. Fields that a newer server adds are ignored, and
 //! what an older one does not send has a default where a command can do without it.
 
-use famulus_core::approval::Approval;
-use famulus_core::ids::{BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};
+use famulus_core::approval::{ApprovalState, Asked, Rights};
+use famulus_core::ids::{ApprovalId, BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};
 use famulus_core::knowledge::KnowledgeKind;
 use famulus_core::message::MessageRole;
 use famulus_core::model::Usage;
@@ -49,7 +49,7 @@ pub(crate) enum Activity {
     #[default]
     Idle,
     Running,
-    /// For an answer of the owner.
+    /// For the answer to a question.
     Waiting,
 }
 
@@ -129,6 +129,32 @@ pub(crate) struct Turn {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Approvals {
     pub(crate) approvals: Vec<Approval>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Approval {
+    pub(crate) id: ApprovalId,
+    pub(crate) code: String,
+    pub(crate) summary: String,
+    pub(crate) shown: String,
+    pub(crate) state: ApprovalState,
+    pub(crate) expires_at: Timestamp,
+    /// For whom the call would run.
+    #[serde(default)]
+    pub(crate) person_name: String,
+    #[serde(default = "owner")]
+    pub(crate) asked: Asked,
+    /// What this token may do with it.
+    #[serde(default = "answer")]
+    pub(crate) may: Rights,
+}
+
+fn owner() -> Asked {
+    Asked::Owner
+}
+
+fn answer() -> Rights {
+    Rights::Answer
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -1,8 +1,11 @@
-//! Durable approvals: a question to the owner, bound to the hash of the exact arguments.
+//! Durable approvals: a question bound to the hash of the exact arguments.
 //!
-//! A yes is good once, for that call, until it expires. No tool can give one.
+//! A yes is good once, for that call, until it expires. No tool can give one. What touches nothing
+//! but the things of the person for whom it would run is asked of that person, everything else of
+//! the owner, who sees and may refuse all.
 
-use crate::ids::{ApprovalId, ConversationId, TurnId};
+use crate::ids::{ApprovalId, ConversationId, PersonId, TurnId};
+use crate::person::{Caller, Role};
 use crate::visible::make_visible;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -24,7 +27,7 @@ pub enum ApprovalState {
     Approved,
     Denied,
     Expired,
-    /// The owner wrote something else instead.
+    /// Something else was written instead.
     Superseded,
     /// The approved call was sent: the yes is used up.
     Consumed,
@@ -43,12 +46,67 @@ impl ApprovalState {
     }
 }
 
-/// A question to the owner.
+/// Whom a question is put to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    Owner,
+    /// The person for whom the call would run: it touches their own things alone.
+    Person,
+}
+
+impl Asked {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Person => "person",
+        }
+    }
+
+    /// Whom to ask when the turn runs for somebody of this role. A contact is nobody of the house:
+    /// the owner answers for them.
+    #[must_use]
+    pub fn of(self, role: Role) -> Self {
+        match (self, role) {
+            (Self::Person, Role::Member) => Self::Person,
+            (Self::Person, Role::Owner | Role::Contact) | (Self::Owner, _) => Self::Owner,
+        }
+    }
+}
+
+/// What a caller may do with a question that they see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rights {
+    /// Say yes or no.
+    Answer,
+    /// Say no.
+    Deny,
+    /// Only see it.
+    See,
+}
+
+impl Rights {
+    pub fn cover(self, yes: bool) -> bool {
+        match self {
+            Self::Answer => true,
+            Self::Deny => !yes,
+            Self::See => false,
+        }
+    }
+}
+
+/// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
     pub id: ApprovalId,
     pub conversation: ConversationId,
     pub turn: TurnId,
+    /// For whom the call would run.
+    pub person: PersonId,
+    /// Their name.
+    pub person_name: String,
+    pub asked: Asked,
     /// What to type behind `/approve`.
     pub code: String,
     pub tool: String,
@@ -61,6 +119,18 @@ pub struct Approval {
     pub expires_at: Timestamp,
 }
 
+impl Approval {
+    /// What this caller may do with it.
+    pub fn rights(&self, caller: &Caller) -> Rights {
+        match self.asked {
+            Asked::Owner if caller.is_owner() => Rights::Answer,
+            Asked::Person if caller.person.id == self.person => Rights::Answer,
+            Asked::Person if caller.is_owner() => Rights::Deny,
+            Asked::Owner | Asked::Person => Rights::See,
+        }
+    }
+}
+
 /// The hash that binds an approval to one call.
 pub fn call_hash(tool: &str, arguments: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -70,7 +140,7 @@ pub fn call_hash(tool: &str, arguments: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// What the owner reads before deciding: the very arguments, nothing hidden.
+/// What is read before deciding: the very arguments, nothing hidden.
 pub fn shown(tool: &str, arguments: &str) -> String {
     make_visible(&format!("{tool} {arguments}"))
 }

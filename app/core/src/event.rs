@@ -117,7 +117,7 @@ pub enum Status {
         call: String,
         tool: String,
     },
-    /// Waits for the owner to approve exactly this.
+    /// Waits for somebody to approve exactly this.
     WaitingForInput {
         approval: ApprovalId,
         code: String,

@@ -69,7 +69,7 @@ ids! {
     MessageId,
     /// One turn: from an inbound message to its reply.
     TurnId,
-    /// A durable question to the owner.
+    /// A durable question.
     ApprovalId,
     /// A schedule.
     ScheduleId,

@@ -1,6 +1,7 @@
 //! Tools: what the model sees of them, what policy knows of them, and the port that runs them.
 
 use crate::agent::Grants;
+use crate::approval::Asked;
 use crate::ids::{AgentId, ConversationId, TurnId};
 use crate::inbound::Address;
 use crate::message::{Provenance, ToolCall};
@@ -84,7 +85,7 @@ pub enum ToolOutput {
     Error(String),
     /// The worker died while the call ran: it may or may not have happened.
     Unknown(String),
-    /// The owner said no, or the time to answer ran out.
+    /// The answer was no, or the time to answer ran out.
     Denied(String),
 }
 
@@ -132,9 +133,10 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
-    /// The owner must say yes to exactly these arguments.
+    /// Somebody must say yes to exactly these arguments.
     Ask {
-        /// What the call will do, in one line, for the owner.
+        asked: Asked,
+        /// What the call will do, in one line, for who is asked.
         summary: String,
     },
     /// Not run; the model reads why.
@@ -163,15 +165,16 @@ pub trait Tools: Send + Sync + 'static {
 }
 
 /// A call that was checked, with its arguments as they were read: [`Tools::checked`] alone makes one.
-/// It ends with the process, or with the wait for the owner; whoever goes on has the record, and
+/// It ends with the process, or with the wait for an answer; whoever goes on has the record, and
 /// checks anew.
 #[async_trait]
 pub trait CheckedCall: Send + Sync {
     /// Applies policy; pure.
     fn plan(&self) -> Plan;
 
-    /// What a call that the owner is asked about would change, as it stands now: for the owner to
-    /// read beside the exact arguments. `None` when the arguments say it all.
+    /// What a call that somebody is asked about would do, in words instead of ids, as things stand
+    /// now: read in the place of the summary, beside the exact arguments. `None` when the summary
+    /// says it all.
     async fn subject(&self, context: &CallContext) -> Option<String>;
 
     /// Runs a call that was planned as allowed, or approved, if it is granted still. Never fails: an

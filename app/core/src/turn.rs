@@ -36,7 +36,7 @@ pub struct Fence {
 pub enum TurnState {
     Queued,
     Running,
-    /// Gave up its worker until the owner answers or the time is up.
+    /// Gave up its worker until a question is answered or the time is up.
     Waiting,
     Complete,
     Failed,
@@ -264,7 +264,7 @@ pub trait TurnLog: Send + Sync + 'static {
         output: &ToolOutput,
     ) -> Result<(), StoreError>;
 
-    /// Records the results of a whole step as one message, and takes what the owner wrote
+    /// Records the results of a whole step as one message, and takes what the person wrote
     /// meanwhile.
     async fn record_results(
         &self,

@@ -2,13 +2,14 @@
 
 use crate::{
     codec::read_enum,
-    db::{Scope, Store, Tx},
+    db::{Scope, Store, Tx, rename},
     error::Error,
 };
 use famulus_core::{
     approval::{Approval, ApprovalState, call_hash},
     crash,
-    ids::{ApprovalId, ConversationId, PersonId, TokenId, TurnId},
+    ids::{ApprovalId, ConversationId, PersonId, TurnId},
+    person::Caller,
     tool::CallKey,
     turn::RecordedCall,
 };
@@ -30,14 +31,20 @@ pub enum Decided {
     Done(Approval),
     /// It was answered before, or its time had run out.
     Closed(ApprovalState),
-    /// There is no such question of this person.
+    /// It is not this caller's to answer so.
+    NotTheirs(Approval),
+    /// There is none that this caller sees.
     Missing,
 }
 
 struct Row {
+    host: Uuid,
     id: Uuid,
     conversation_id: Uuid,
     turn_id: Uuid,
+    person: Uuid,
+    person_name: String,
+    asked: String,
     code: String,
     tool: String,
     summary: String,
@@ -54,6 +61,9 @@ impl TryFrom<Row> for Approval {
             id: ApprovalId(row.id),
             conversation: ConversationId(row.conversation_id),
             turn: TurnId(row.turn_id),
+            person: PersonId(row.person),
+            person_name: row.person_name,
+            asked: read_enum("who is asked", &row.asked)?,
             code: row.code,
             tool: row.tool,
             summary: row.summary,
@@ -65,23 +75,27 @@ impl TryFrom<Row> for Approval {
 }
 
 impl Store {
-    /// The person's questions, newest first; only those in `state` when it is given.
+    /// The questions that this caller sees, newest first; only those in `state` when it is given.
     pub async fn approvals(
         &self,
-        person: PersonId,
+        caller: &Caller,
         state: Option<ApprovalState>,
         limit: i64,
     ) -> Result<Vec<Approval>, Error> {
-        let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
+        let mut tx = self.begin_relaxed(Scope::Person(caller.person.id)).await?;
         let rows = sqlx::query_as!(
             Row,
-            r#"select id, conversation_id, turn_id, code, tool, summary, shown, state,
-                      expires_at as "expires_at: Instant"
-               from approval
-               where $1::text is null or (state = $1 and ($1 <> 'pending' or expires_at > now()))
-               order by created_at desc limit $2"#,
+            r#"select a.person_id as host, a.id, a.conversation_id, a.turn_id, p.id as person,
+                      p.name as person_name, a.asked, a.code, a.tool, a.summary, a.shown,
+                      a.state, a.expires_at as "expires_at: Instant"
+               from approval a join person p on p.id = coalesce(a.actor_id, a.person_id)
+               where ($1::text is null or (a.state = $1 and ($1 <> 'pending' or a.expires_at > now())))
+                 and ($3 or a.person_id = $4 or a.actor_id = $4)
+               order by a.created_at desc limit $2"#,
             state.map(ApprovalState::as_str),
             limit,
+            caller.is_owner(),
+            caller.person.id.0,
         )
         .fetch_all(&mut *tx)
         .await
@@ -90,55 +104,50 @@ impl Store {
         rows.into_iter().map(Approval::try_from).collect()
     }
 
-    /// Answers a question of this person, and wakes the turn that waits for it.
-    ///
-    /// Whether the caller may answer at all (the owner scope) is checked before.
+    /// Answers a question as far as this caller may, and wakes the turn that waits for it.
     pub async fn decide(
         &self,
-        person: PersonId,
+        caller: &Caller,
         which: &Decide,
         yes: bool,
-        token: TokenId,
         via: &str,
     ) -> Result<Decided, Error> {
+        let person = caller.person.id;
         let mut tx = self.begin(Scope::Person(person)).await?;
-        let (id, code) = match which {
-            Decide::Id(id) => (Some(id.0), None),
-            Decide::Code(code) => (None, Some(code.as_str())),
-        };
-        let Some(conversation) = sqlx::query_scalar!(
-            "select conversation_id from approval
-             where id = $1 or (code = $2 and state = 'pending')",
-            id,
-            code,
-        )
-        .fetch_optional(&mut *tx)
-        .await
-        .map_err(Error::on("find the approval"))?
-        else {
+        let Some(found) = find(&mut tx, caller, which).await? else {
             return Ok(Decided::Missing);
         };
-        lock_conversation(&mut tx, conversation).await?;
+        let host = PersonId(found.host);
+        let approval = Approval::try_from(found)?;
+        if !approval.rights(caller).cover(yes) {
+            return Ok(Decided::NotTheirs(approval));
+        }
+        // The conversation is its host's; the answer is given in the caller's name alone.
+        rename(&mut tx, Scope::Person(host)).await?;
+        lock_conversation(&mut tx, approval.conversation.0).await?;
+        rename(&mut tx, Scope::Person(person)).await?;
+        let id = approval.id.0;
         let (state, word) = if yes { ("approved", "approve") } else { ("denied", "deny") };
         let decided = sqlx::query_as!(
             Row,
-            r#"update approval
-               set state = $3, decided_by = $4, decided_via = $5, decided_at = now()
-               where (id = $1 or (code = $2 and state = 'pending'))
-                 and state = 'pending' and expires_at > now()
-               returning id, conversation_id, turn_id, code, tool, summary, shown, state,
-                         expires_at as "expires_at: Instant""#,
+            r#"update approval a
+               set state = $2, decided_by = $3, decided_via = $4, decided_at = now()
+               from person p
+               where a.id = $1 and a.state = 'pending' and a.expires_at > now()
+                 and p.id = coalesce(a.actor_id, a.person_id)
+               returning a.person_id as host, a.id, a.conversation_id, a.turn_id,
+                         p.id as person, p.name as person_name, a.asked, a.code, a.tool, a.summary, a.shown,
+                         a.state, a.expires_at as "expires_at: Instant""#,
             id,
-            code,
             state,
-            token.0,
+            caller.token.0,
             via,
         )
         .fetch_optional(&mut *tx)
         .await
         .map_err(Error::on("answer the approval"))?;
         let Some(row) = decided else {
-            return self.why_closed(tx, id, code).await;
+            return why_closed(tx, id).await;
         };
         lane::wake(&mut tx, Class::Turn, &[row.conversation_id]).await?;
         crash::before("approval.decide");
@@ -149,34 +158,52 @@ impl Store {
         self.hints.announce(Topic::Control);
         Ok(Decided::Done(row.try_into()?))
     }
+}
 
-    async fn why_closed(
-        &self,
-        mut tx: Tx,
-        id: Option<Uuid>,
-        code: Option<&str>,
-    ) -> Result<Decided, Error> {
-        let state = sqlx::query_scalar!(
-            "select state from approval where id = $1 or code = $2
-             order by created_at desc limit 1",
-            id,
-            code,
-        )
+/// The question, if this caller sees it.
+async fn find(
+    conn: &mut PgConnection,
+    caller: &Caller,
+    which: &Decide,
+) -> Result<Option<Row>, Error> {
+    let (id, code) = match which {
+        Decide::Id(id) => (Some(id.0), None),
+        Decide::Code(code) => (None, Some(code.as_str())),
+    };
+    sqlx::query_as!(
+        Row,
+        r#"select a.person_id as host, a.id, a.conversation_id, a.turn_id, p.id as person,
+                  p.name as person_name, a.asked, a.code, a.tool, a.summary, a.shown, a.state,
+                  a.expires_at as "expires_at: Instant"
+           from approval a join person p on p.id = coalesce(a.actor_id, a.person_id)
+           where (a.id = $1 or (a.code = $2 and a.state = 'pending'))
+             and ($3 or a.person_id = $4 or a.actor_id = $4)"#,
+        id,
+        code,
+        caller.is_owner(),
+        caller.person.id.0,
+    )
+    .fetch_optional(conn)
+    .await
+    .map_err(Error::on("find the approval"))
+}
+
+async fn why_closed(mut tx: Tx, id: Uuid) -> Result<Decided, Error> {
+    let state = sqlx::query_scalar!("select state from approval where id = $1", id)
         .fetch_optional(&mut *tx)
         .await
         .map_err(Error::on("read the approval"))?;
-        let Some(state) = state else { return Ok(Decided::Missing) };
-        let state: ApprovalState = read_enum("an approval's state", &state)?;
-        // Still pending means that its time has run out and no worker has noticed yet.
-        Ok(Decided::Closed(match state {
-            ApprovalState::Pending => ApprovalState::Expired,
-            closed @ (ApprovalState::Approved
-            | ApprovalState::Denied
-            | ApprovalState::Expired
-            | ApprovalState::Superseded
-            | ApprovalState::Consumed) => closed,
-        }))
-    }
+    let Some(state) = state else { return Ok(Decided::Missing) };
+    let state: ApprovalState = read_enum("an approval's state", &state)?;
+    // Still pending means that its time has run out and no worker has noticed yet.
+    Ok(Decided::Closed(match state {
+        ApprovalState::Pending => ApprovalState::Expired,
+        closed @ (ApprovalState::Approved
+        | ApprovalState::Denied
+        | ApprovalState::Expired
+        | ApprovalState::Superseded
+        | ApprovalState::Consumed) => closed,
+    }))
 }
 
 /// Holds the conversation's row: what arrives, waits, is answered or ends in a conversation is
@@ -201,8 +228,8 @@ pub(crate) async fn ask(
 ) -> Result<(), Error> {
     sqlx::query!(
         "insert into approval (id, person_id, conversation_id, turn_id, step, call, code, tool,
-                               summary, shown, call_hash, state, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'pending', $12)",
+                               summary, shown, call_hash, state, expires_at, actor_id, asked)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'pending', $12, $13, $14)",
         approval.id.0,
         host,
         approval.conversation.0,
@@ -215,11 +242,31 @@ pub(crate) async fn ask(
         crate::codec::without_nul(&approval.shown),
         &call_hash(&approval.tool, arguments)[..],
         Instant(approval.expires_at) as _,
+        approval.person.0,
+        approval.asked.as_str(),
     )
     .execute(conn)
     .await
     .map_err(Error::on("ask for approval"))?;
     Ok(())
+}
+
+/// The questions that a turn waits for.
+pub(crate) async fn pending(conn: &mut PgConnection, turn: TurnId) -> Result<Vec<Approval>, Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select a.person_id as host, a.id, a.conversation_id, a.turn_id, p.id as person,
+                  p.name as person_name, a.asked, a.code, a.tool, a.summary, a.shown, a.state,
+                  a.expires_at as "expires_at: Instant"
+           from approval a join person p on p.id = coalesce(a.actor_id, a.person_id)
+           where a.turn_id = $1 and a.state = 'pending' and a.expires_at > now()
+           order by a.step, a.call"#,
+        turn.0,
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("read the turn's approvals"))?;
+    rows.into_iter().map(Approval::try_from).collect()
 }
 
 /// Uses a yes up; false when there is none for exactly this call.

@@ -219,6 +219,12 @@ pub(crate) async fn begin(pool: &PgPool, scope: Scope<'_>) -> Result<Tx, Error> 
     pool.begin_with(AssertSqlSafe(statement)).await.map_err(Error::on("begin a transaction"))
 }
 
+/// Names other persons for the rest of a transaction.
+pub(crate) async fn rename(conn: &mut PgConnection, scope: Scope<'_>) -> Result<(), Error> {
+    let statement = format!("set local famulus.persons = '{}'", persons(scope));
+    conn.execute(AssertSqlSafe(statement)).await.map(drop).map_err(Error::on("name a person"))
+}
+
 pub(crate) fn persons(scope: Scope<'_>) -> String {
     match scope {
         Scope::System => "*".to_owned(),

@@ -4,20 +4,20 @@
 //! shows what the person wrote.
 
 use crate::{
+    approvals,
     codec::{decode_parts, read_enum},
     db::{Scope, Store},
     error::Error,
 };
 use famulus_core::{
     approval::Approval,
-    ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId},
+    ids::{ConversationId, MessageId, PersonId, TurnId},
     message::{MessageRole, Part, PartBody, Provenance, visible_text},
     model::Usage,
     turn::TurnState,
 };
 use famulus_queue::Instant;
 use jiff::Timestamp;
-use sqlx::PgConnection;
 use std::{fmt, str::FromStr};
 
 /// A conversation in a list.
@@ -207,7 +207,7 @@ impl Store {
         else {
             return Ok(None);
         };
-        let approvals = pending_approvals(&mut tx, id).await?;
+        let approvals = approvals::pending(&mut tx, id).await?;
         tx.commit().await.map_err(Error::on("read a turn"))?;
         Ok(Some(TurnView {
             id,
@@ -246,34 +246,6 @@ impl Store {
         tx.commit().await.map_err(Error::on("find a message's turn"))?;
         Ok(turn.map(TurnId))
     }
-}
-
-async fn pending_approvals(conn: &mut PgConnection, turn: TurnId) -> Result<Vec<Approval>, Error> {
-    let rows = sqlx::query!(
-        r#"select id, conversation_id, code, tool, summary, shown, state,
-                  expires_at as "expires_at: Instant"
-           from approval where turn_id = $1 and state = 'pending' and expires_at > now()
-           order by step, call"#,
-        turn.0,
-    )
-    .fetch_all(conn)
-    .await
-    .map_err(Error::on("read the turn's approvals"))?;
-    rows.into_iter()
-        .map(|row| {
-            Ok(Approval {
-                id: ApprovalId(row.id),
-                conversation: ConversationId(row.conversation_id),
-                turn,
-                code: row.code,
-                tool: row.tool,
-                summary: row.summary,
-                shown: row.shown,
-                state: read_enum("an approval's state", &row.state)?,
-                expires_at: row.expires_at.0,
-            })
-        })
-        .collect()
 }
 
 /// Puts what the person wrote in the place of the text that the model reads.

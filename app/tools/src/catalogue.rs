@@ -195,23 +195,24 @@ fn actions_with_policy(
 mod tests {
     use super::*;
     use crate::fixture::Bench;
+    use famulus_core::approval::Asked;
     use famulus_core::tool::{Effect, Repeat};
 
     /// Policy lines that must not change by accident. That every tool has one per action is held by
     /// the catalogue itself.
-    const POLICY: &[(&str, &str, Effect, Repeat, bool)] = &[
-        ("get_time", "-", Effect::Read, Repeat::Safe, false),
-        ("manage_knowledge", "upsert", Effect::Write, Repeat::Safe, false),
-        ("manage_knowledge", "read", Effect::Read, Repeat::Safe, false),
-        ("manage_knowledge", "list", Effect::Read, Repeat::Safe, false),
-        ("manage_knowledge", "delete", Effect::Write, Repeat::Safe, true),
-        ("manage_schedules", "create", Effect::Write, Repeat::Safe, false),
-        ("manage_schedules", "update", Effect::Write, Repeat::Safe, false),
-        ("manage_schedules", "delete", Effect::Write, Repeat::Safe, false),
-        ("manage_schedules", "list", Effect::Read, Repeat::Safe, false),
-        ("manage_plugins", "list", Effect::Read, Repeat::Safe, false),
-        ("manage_plugins", "show", Effect::Read, Repeat::Safe, false),
-        ("run_plugin_tool", "-", Effect::External, Repeat::Never, false),
+    const POLICY: &[(&str, &str, Effect, Repeat, Option<Asked>)] = &[
+        ("get_time", "-", Effect::Read, Repeat::Safe, None),
+        ("manage_knowledge", "upsert", Effect::Write, Repeat::Safe, None),
+        ("manage_knowledge", "read", Effect::Read, Repeat::Safe, None),
+        ("manage_knowledge", "list", Effect::Read, Repeat::Safe, None),
+        ("manage_knowledge", "delete", Effect::Write, Repeat::Safe, Some(Asked::Person)),
+        ("manage_schedules", "create", Effect::Write, Repeat::Safe, None),
+        ("manage_schedules", "update", Effect::Write, Repeat::Safe, None),
+        ("manage_schedules", "delete", Effect::Write, Repeat::Safe, None),
+        ("manage_schedules", "list", Effect::Read, Repeat::Safe, None),
+        ("manage_plugins", "list", Effect::Read, Repeat::Safe, None),
+        ("manage_plugins", "show", Effect::Read, Repeat::Safe, None),
+        ("run_plugin_tool", "-", Effect::External, Repeat::Never, None),
     ];
 
     #[test]

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use famulus_core::StoreError;
+use famulus_core::approval::Asked;
 use famulus_core::schedule::{RuleError, ScheduleError};
 use famulus_core::tool::{AskedAfter, CallContext, Effect, Repeat, ToolOutput};
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ pub trait Tool: Send + Sync + 'static {
         DEFAULT_TIMEOUT
     }
 
-    /// What the owner reads before saying yes to a call whose policy line asks: one line, from the
+    /// What is read before saying yes to a call whose policy line asks: one line, from the
     /// arguments alone. An error refuses the call before anybody is asked.
     fn summary(&self, arguments: &Value) -> Result<String, ToolError> {
         let action = arguments.get("action").and_then(Value::as_str);
@@ -43,8 +44,8 @@ pub trait Tool: Send + Sync + 'static {
         ))
     }
 
-    /// What a call whose policy line asks would change, as it stands now, in one line: the owner
-    /// reads it behind the summary. For arguments that only point at what they mean.
+    /// What a call whose policy line asks would do, in one line and in words, as things stand now:
+    /// read in the place of the summary. For arguments that only point at what they mean.
     async fn subject(&self, _: &Value, _: &CallContext) -> Result<Option<String>, ToolError> {
         Ok(None)
     }
@@ -70,13 +71,13 @@ pub struct Policy {
     pub action: Option<&'static str>,
     pub effect: Effect,
     pub repeat: Repeat,
-    /// Whether the owner must say yes.
-    pub ask: bool,
+    /// Who must say yes, if anybody.
+    pub ask: Option<Asked>,
 }
 
 impl Policy {
     pub const fn new(action: Option<&'static str>, effect: Effect, repeat: Repeat) -> Self {
-        Self { action, effect, repeat, ask: false }
+        Self { action, effect, repeat, ask: None }
     }
 
     /// An action that reads; repeating it is safe.
@@ -92,7 +93,14 @@ impl Policy {
     /// The same, but the owner must say yes.
     #[must_use]
     pub const fn asks(self) -> Self {
-        Self { ask: true, ..self }
+        Self { ask: Some(Asked::Owner), ..self }
+    }
+
+    /// The same, but the person for whom it runs must say yes: for what touches nothing but things
+    /// of their own.
+    #[must_use]
+    pub const fn asks_its_person(self) -> Self {
+        Self { ask: Some(Asked::Person), ..self }
     }
 }
 

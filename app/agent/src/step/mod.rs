@@ -3,6 +3,7 @@
 use crate::repeats::{Fingerprint, fingerprint, is_circle};
 use famulus_core::{
     agent::{Agent, Budgets},
+    approval::Asked,
     message::{Sentinel, ToolCall},
     tool::{Effect, Plan, ToolOutput, Verdict},
     turn::{RecordedCall, TurnState},
@@ -57,7 +58,7 @@ pub enum Input {
     ModelFailed { message: String },
     /// Every call of the step has its result, and the results are recorded.
     Settled,
-    /// Some calls wait for the owner, until then at the latest.
+    /// Some calls wait for an answer, until then at the latest.
     Pending { deadline: Timestamp },
     /// While the turn was ending, the person wrote more.
     Steered,
@@ -93,7 +94,8 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Run,
-    AskOwner {
+    Question {
+        asked: Asked,
         summary: String,
     },
     /// Not run; this is its output.
@@ -202,7 +204,7 @@ fn replied(state: &mut State, empty: bool, calls: Vec<(ToolCall, Plan)>) -> Vec<
             }
             match plan.verdict {
                 Verdict::Allow => Decision::Run,
-                Verdict::Ask { summary } => Decision::AskOwner { summary },
+                Verdict::Ask { asked, summary } => Decision::Question { asked, summary },
                 Verdict::Refuse(output) => Decision::Answer(output),
             }
         })

@@ -70,7 +70,12 @@ fn calls_are_recorded_before_they_run() {
             BEGIN,
             replied_with(vec![
                 read(1),
-                call("cut", 2, Effect::Write, Verdict::Ask { summary: "cut".into() }),
+                call(
+                    "cut",
+                    2,
+                    Effect::Write,
+                    Verdict::Ask { asked: Asked::Owner, summary: "cut".into() },
+                ),
                 call("no", 3, Effect::Read, Verdict::Refuse(ToolOutput::Error("x".into()))),
             ]),
             Input::Settled,
@@ -82,7 +87,7 @@ fn calls_are_recorded_before_they_run() {
         [
             Action::Record(vec![
                 Decision::Run,
-                Decision::AskOwner { summary: "cut".into() },
+                Decision::Question { asked: Asked::Owner, summary: "cut".into() },
                 Decision::Answer(ToolOutput::Error("x".into())),
             ]),
             Action::Run,

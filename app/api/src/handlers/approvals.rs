@@ -1,4 +1,4 @@
-//! Questions to the owner, and their answers.
+//! Questions, and their answers.
 
 use crate::{
     app::App,
@@ -8,9 +8,10 @@ use crate::{
 };
 use axum::extract::{Path, State};
 use famulus_core::{
-    approval::{Approval, ApprovalState},
+    approval::{Approval, ApprovalState, Asked, Rights},
     event::List,
     ids::ApprovalId,
+    person::Caller,
 };
 use famulus_store::{Decide, Decided};
 use schemars::JsonSchema;
@@ -28,7 +29,23 @@ pub(crate) struct ListQuery {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Approvals {
-    approvals: Vec<Approval>,
+    approvals: Vec<Question>,
+}
+
+/// A question, as the caller sees it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Question {
+    #[serde(flatten)]
+    approval: Approval,
+    /// What the caller's token may do with it.
+    may: Rights,
+}
+
+impl Question {
+    pub(crate) fn of(approval: Approval, caller: &Caller) -> Self {
+        let may = approval.rights(caller);
+        Self { approval, may }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -50,8 +67,9 @@ pub(crate) async fn list(
     QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
     let limit = page(asked.limit, 50, 200);
-    let approvals = app.api.store.approvals(caller.person.id, asked.state, limit).await?;
-    ok(&Approvals { approvals })
+    let approvals = app.api.store.approvals(&caller, asked.state, limit).await?;
+    let questions = approvals.into_iter().map(|approval| Question::of(approval, &caller));
+    ok(&Approvals { approvals: questions.collect() })
 }
 
 pub(crate) async fn decide(
@@ -62,17 +80,40 @@ pub(crate) async fn decide(
 ) -> Answer {
     let which = Decide::Id(id::<ApprovalId>("approval", &approval, LIST)?);
     let yes = decision.decision == Verdict::Approve;
-    let person = caller.person.id;
-    match app.api.store.decide(person, &which, yes, caller.token, "api").await? {
+    match app.api.store.decide(&caller, &which, yes, "api").await? {
         Decided::Done(approval) => {
-            app.api.hub.list_changed(person, List::Approvals);
-            ok(&approval)
+            changed(&app, &caller, &approval);
+            ok(&Question::of(approval, &caller))
         }
+        Decided::NotTheirs(approval) => Err(not_theirs(&approval)),
         Decided::Closed(state) => Err(Problem::new(
             Kind::Conflict,
             format!("the question is {}", word(state)),
             "see GET /v1/approvals?state=pending for what is open",
         )),
         Decided::Missing => Err(Problem::missing("this approval", LIST)),
+    }
+}
+
+/// Tells the viewers of who answered and of whom it was about.
+pub(crate) fn changed(app: &App, caller: &Caller, approval: &Approval) {
+    for person in [caller.person.id, approval.person] {
+        app.api.hub.list_changed(person, List::Approvals);
+    }
+}
+
+/// Why a caller who sees a question may not answer it so.
+pub(crate) fn not_theirs(approval: &Approval) -> Problem {
+    match approval.asked {
+        Asked::Owner => Problem::new(
+            Kind::OwnerOnly,
+            "the owner is asked, and answers with a token of the scope `owner`",
+            "use the owner's token, which `famulus token` shows on the server",
+        ),
+        Asked::Person => Problem::new(
+            Kind::NotAsked,
+            format!("{} is asked, and nobody else says yes", approval.person_name),
+            "deny it with the owner's token, or leave it to them",
+        ),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     app::App,
-    handlers::conversations,
-    problem::{Kind, Problem},
+    handlers::{approvals, conversations},
+    problem::Problem,
 };
 use famulus_core::{
     approval::ApprovalState, ids::ConversationId, inbound::Command, person::Caller,
@@ -34,19 +34,14 @@ pub(crate) async fn obey(
 }
 
 async fn answer(app: &App, caller: &Caller, code: String, yes: bool) -> Result<String, Problem> {
-    if !caller.is_owner() {
-        return Err(Problem::new(
-            Kind::OwnerOnly,
-            "only the owner approves or denies, with a token of the scope `owner`",
-            "use the owner's token, which `famulus token` shows on the server",
-        ));
-    }
-    let which = Decide::Code(code);
-    let decided =
-        app.api.store.decide(caller.person.id, &which, yes, caller.token, "command").await?;
+    let decided = app.api.store.decide(caller, &Decide::Code(code), yes, "command").await?;
     Ok(match decided {
-        Decided::Done(approval) if yes => format!("Approved: {}", approval.summary),
-        Decided::Done(approval) => format!("Denied: {}", approval.summary),
+        Decided::Done(approval) => {
+            approvals::changed(app, caller, &approval);
+            let done = if yes { "Approved" } else { "Denied" };
+            format!("{done}: {}", approval.summary)
+        }
+        Decided::NotTheirs(approval) => return Err(approvals::not_theirs(&approval)),
         Decided::Closed(state) => format!("Too late: it is {}.", word(state)),
         Decided::Missing => {
             "There is no question with this code; GET /v1/approvals lists what waits.".to_owned()

@@ -48,7 +48,7 @@ pub(crate) struct Conversation {
 enum Activity {
     Idle,
     Running,
-    /// For an answer of the owner.
+    /// For the answer to a question.
     Waiting,
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     app::App,
     body::{Authenticated, id},
-    handlers::{Answer, conversations, json, messages, ok},
+    handlers::{Answer, approvals::Question, conversations, json, messages, ok},
     problem::{Kind, Problem},
 };
 use axum::{
@@ -12,10 +12,10 @@ use axum::{
 };
 use famulus_channels::http::inbound::Sent;
 use famulus_core::{
-    approval::Approval,
     ids::{ConversationId, TurnId},
     inbound::{Meeting, Source},
     model::Usage,
+    person::Caller,
     turn::TurnState,
 };
 use famulus_store::{MAIN_AGENT, TurnView};
@@ -43,7 +43,7 @@ pub(crate) struct Turn {
     /// The turn that took over what joined this one and was not read by it.
     successor_id: Option<TurnId>,
     /// The questions that it waits for.
-    approvals: Vec<Approval>,
+    approvals: Vec<Question>,
     #[schemars(with = "String")]
     created_at: Timestamp,
     #[schemars(with = "Option<String>")]
@@ -52,8 +52,9 @@ pub(crate) struct Turn {
     ended_at: Option<Timestamp>,
 }
 
-impl From<TurnView> for Turn {
-    fn from(view: TurnView) -> Self {
+impl Turn {
+    fn of(view: TurnView, caller: &Caller) -> Self {
+        let questions = view.approvals.into_iter();
         Self {
             id: view.id,
             conversation_id: view.conversation,
@@ -64,7 +65,7 @@ impl From<TurnView> for Turn {
             error: view.error,
             text: view.text,
             successor_id: view.successor,
-            approvals: view.approvals,
+            approvals: questions.map(|approval| Question::of(approval, caller)).collect(),
             created_at: view.created_at,
             started_at: view.started_at,
             ended_at: view.ended_at,
@@ -90,7 +91,7 @@ pub(crate) async fn read(
 ) -> Answer {
     let turn = turn_id(&turn)?;
     let view = app.api.store.turn(caller.person.id, turn).await?.ok_or_else(missing)?;
-    ok(&Turn::from(view))
+    ok(&Turn::of(view, &caller))
 }
 
 pub(crate) async fn stop(

@@ -3,8 +3,7 @@
 use super::Route;
 use crate::handlers as h;
 use famulus_core::{
-    agent::Agent, approval::Approval, blob::BlobRef, knowledge::Knowledge, person::Person,
-    schedule::Schedule,
+    agent::Agent, blob::BlobRef, knowledge::Knowledge, person::Person, schedule::Schedule,
 };
 
 /// Everything that is served.
@@ -90,13 +89,16 @@ pub(crate) fn table() -> Vec<Route> {
             .gives::<h::messages::Accepted>()
             .status(202)
             .errors(&[404, 409]),
-        Route::get("/v1/approvals", h::approvals::list, "Questions to the owner, newest first")
-            .asks::<h::approvals::ListQuery>()
-            .gives::<h::approvals::Approvals>(),
+        Route::get(
+            "/v1/approvals",
+            h::approvals::list,
+            "Questions that wait or waited, newest first",
+        )
+        .asks::<h::approvals::ListQuery>()
+        .gives::<h::approvals::Approvals>(),
         Route::post("/v1/approvals/{id}", h::approvals::decide, "Answer one")
-            .owner()
             .takes::<h::approvals::Decision>()
-            .gives::<Approval>()
+            .gives::<h::approvals::Question>()
             .errors(&[404, 409]),
         Route::get("/v1/schedules", h::schedules::list, "What is done by itself, and when next")
             .gives::<h::schedules::Schedules>(),

@@ -1,4 +1,4 @@
-//! Follows one turn from its beginning to its end: events, Ctrl-C, and the owner's answers to
+//! Follows one turn from its beginning to its end: events, Ctrl-C, and the answers to
 //! approvals, whichever comes first.
 //!
 //! The stream is the fast way and asking is the sure one: a turn that says nothing for a while is

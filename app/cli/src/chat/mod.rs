@@ -16,7 +16,6 @@ use std::process::ExitCode;
 use famulus_core::event::EventId;
 use famulus_core::ids::TurnId;
 use famulus_core::model::Usage;
-use famulus_core::person::Scope;
 
 use crate::chat::actions::Flow;
 use crate::chat::follow::{Outcome, follow, read_turn};
@@ -76,11 +75,8 @@ pub(crate) async fn run(
     let me: Me = client.get(&["v1", "me"], &[], "who the token belongs to").await?;
     let at_keyboard = io::stdin().is_terminal();
     let way = way(&args, at_keyboard && output.screen().is_some());
-    // Only the owner's answer counts, and the end of the input is the end of asking.
-    let asks = at_keyboard
-        && output.progress_is_seen()
-        && me.scope == Scope::Owner.as_str()
-        && !matches!(way, InputMode::Whole(_));
+    // The end of the input is the end of asking.
+    let asks = at_keyboard && output.progress_is_seen() && !matches!(way, InputMode::Whole(_));
     let interrupts = Interrupts::take_over().map_err(|source| Error::Read { source })?;
     let mut session = Session {
         client,
@@ -274,7 +270,7 @@ async fn tell_what_is_ahead(session: &mut Session, turn: TurnId) {
         return;
     }
     let ahead = match found.state {
-        Activity::Waiting => "waits for the owner's answer; `famulus approvals` shows the question",
+        Activity::Waiting => "waits for an answer; `famulus approvals` shows the question",
         Activity::Idle | Activity::Running => {
             "is at work; `famulus chat --steer TEXT` speaks to it"
         }

@@ -2,21 +2,24 @@
 //! is one. An empty line refuses, and what is neither
 //! yes nor no is asked again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use famulus_core::approval::Approval;
+use famulus_core::approval::Rights;
+use famulus_core::ids::ApprovalId;
 use famulus_core::visible::make_visible;
 
 use crate::approvals;
 use crate::chat::session::Session;
 use crate::output::Output;
 use crate::transcript::Question;
-use crate::wire::Verdict;
+use crate::wire::{Approval, Verdict};
 
 /// The questions of one turn; the first is on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     open: VecDeque<Approval>,
+    /// Each is shown once, also where a stream begins anew.
+    shown: BTreeSet<ApprovalId>,
 }
 
 /// What a typed line says.
@@ -35,17 +38,15 @@ impl Questions {
     /// Puts a question to whoever sits there. Where nobody does, or where it is not theirs to
     /// answer, says how it can be answered.
     pub(crate) async fn ask(&mut self, session: &mut Session, question: &Question) {
-        if self.open.iter().any(|open| open.id == question.approval) {
+        if self.shown.contains(&question.approval) {
             return;
         }
         let pending = match approvals::pending(&session.client).await {
             Ok(pending) => pending,
             Err(error) => {
-                let why = match error.status() {
-                    Some(403) => "this token may not answer it".to_owned(),
-                    _ => error.chain(),
-                };
-                session.output.note(&format!("· {why}; {}", elsewhere(&question.code)));
+                let Question { code, summary, .. } = question;
+                session.output.note(&format!("· waits for approval {code}: {summary}"));
+                session.output.complain(&error);
                 return;
             }
         };
@@ -53,9 +54,10 @@ impl Questions {
             // Answered or expired in the meantime; the turn goes on by itself.
             return;
         };
-        if !session.asks {
+        self.shown.insert(approval.id);
+        if !session.asks || approval.may != Rights::Answer {
             session.output.ask(&described(&approval));
-            session.output.note(&format!("· {}", elsewhere(&approval.code)));
+            session.output.note(&format!("· {}", elsewhere(&approval)));
             return;
         }
         self.open.push_back(approval);
@@ -71,7 +73,7 @@ impl Questions {
             // The input has ended: nobody will answer here.
             session.asks = false;
             self.drop_all(&mut session.output);
-            session.output.note(&format!("· {}", elsewhere(&approval.code)));
+            session.output.note(&format!("· {}", elsewhere(&approval)));
             return;
         };
         let verdict = match read(&line) {
@@ -80,7 +82,7 @@ impl Questions {
             Answer::No => Verdict::Deny,
         };
         self.open.pop_front();
-        match approvals::decide(&session.client, &approval, verdict).await {
+        match approvals::decide(&session.client, approval.id, verdict).await {
             Ok(decided) => session.output.note(&format!("· {}", decided.state.as_str())),
             Err(error) => session.output.complain(&error),
         }
@@ -118,14 +120,19 @@ impl Questions {
     }
 }
 
-fn elsewhere(code: &str) -> String {
-    format!("the owner answers with `famulus approvals approve {code}` or `deny {code}`")
+fn elsewhere(approval: &Approval) -> String {
+    let code = &approval.code;
+    let way = format!("`famulus approvals approve {code}` or `deny {code}`");
+    match approvals::whose(approval) {
+        None => format!("answer with {way}"),
+        Some(whose) => format!("{whose}: {way}"),
+    }
 }
 
 /// The very call, with nothing in it hidden.
 fn described(approval: &Approval) -> String {
     let (summary, shown) = (make_visible(&approval.summary), make_visible(&approval.shown));
-    format!("{summary}\n{shown}\n")
+    format!("{summary}?\n{shown}\n")
 }
 
 fn read(line: &str) -> Answer {

@@ -27,7 +27,7 @@ pub(crate) struct Session {
     pub(crate) output: Output,
     pub(crate) interrupts: Interrupts,
     pub(crate) timeouts: Timeouts,
-    /// Messages of a pipe, and the owner's answers to approvals.
+    /// Messages of a pipe, and the answers to approvals.
     pub(crate) input: Lines,
     /// Whether somebody sits there who can be asked.
     pub(crate) asks: bool,

@@ -155,7 +155,7 @@ fn conversations_become_what_providers_accept() {
             user("a"),
             assistant(vec![call("a", "{}"), Part::sentinel(Sentinel::StepCap)]),
             results(vec![
-                result("a", ToolOutput::Denied("the owner said no".into())),
+                result("a", ToolOutput::Denied("the answer was no".into())),
                 Part::new(PartBody::File(file("x.txt", "text/plain")), Provenance::Tool),
             ]),
             assistant(vec![Part::system_text("the turn was ended")]),
@@ -163,7 +163,7 @@ fn conversations_become_what_providers_accept() {
         &[
             r#"{"role":"user","content":"a"}"#,
             r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}"#,
-            r#"{"role":"tool","tool_call_id":"a","content":"[denied by the owner] the owner said no"}"#,
+            r#"{"role":"tool","tool_call_id":"a","content":"[denied] the answer was no"}"#,
             r#"{"role":"user","content":"[system: the assistant had used up its steps here]\n\n[file: x.txt (text/plain, 3 bytes), id 00000000-0000-0000-0000-000000000000]\n\n[system: the turn was ended]"}"#,
         ],
     );

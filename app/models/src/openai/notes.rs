@@ -17,7 +17,7 @@ pub(crate) const INTERRUPTED: &str = "[system: the answer above was cut off; go 
 
 const ERROR: &str = "[error] ";
 const UNKNOWN: &str = "[outcome unknown] ";
-const DENIED: &str = "[denied by the owner] ";
+const DENIED: &str = "[denied] ";
 /// Stands for an output without any text: some servers refuse empty content.
 const EMPTY: &str = "[no output]";
 
@@ -91,6 +91,6 @@ mod tests {
         check(ToolOutput::Text(String::new()), "[no output]");
         check(ToolOutput::Error("no".into()), "[error] no");
         check(ToolOutput::Unknown("?".into()), "[outcome unknown] ?");
-        check(ToolOutput::Denied("no".into()), "[denied by the owner] no");
+        check(ToolOutput::Denied("no".into()), "[denied] no");
     }
 }

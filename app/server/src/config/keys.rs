@@ -46,7 +46,7 @@ pub const KEYS: &[Key] = &[
     live("model.audio", "whether the model hears WAV and MP3"),
     live("model.demo.delay_ms", "milliseconds between the demo model's words"),
     restart("turns.concurrency", "turns worked at once by this process"),
-    live("turns.approval_seconds", "seconds that a question to the owner stays open"),
+    live("turns.approval_seconds", "seconds that a question to a person stays open"),
     live("turns.history_tokens", "tokens of history sent to the model"),
     live("turns.knowledge_tokens", "tokens of memories and page titles sent to the model"),
     live("turns.first_silence_seconds", "seconds until a model's first sign of life"),

@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 /// A tool whose effect cannot be taken back.
 #[derive(Default)]
-struct Bell(Mutex<Vec<String>>);
+pub(crate) struct Bell(Mutex<Vec<String>>);
 
 impl Bell {
-    fn rung(&self) -> Vec<String> {
+    pub(crate) fn rung(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
@@ -110,7 +110,7 @@ async fn pending(caller: &Client) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_owner_reads_the_memory_that_would_be_deleted() {
+async fn a_question_shows_the_memory_and_not_its_id() {
     let model = Puppet::new(|_, request| {
         let heard = request.last();
         if request.has_results() {
@@ -124,7 +124,7 @@ async fn the_owner_reads_the_memory_that_would_be_deleted() {
         let memory = json!({ "kind": "memory", "body": "Ada likes\ngreen\u{202e} tea" });
         let memory = owner.post("/v1/knowledge", memory).await.ok();
         let id = client::id_of(&memory, "id");
-        let expected = format!("delete the memory with id {id}: \"Ada likes\\ngreen⟨U+202E⟩ tea\"");
+        let expected = "forget \"Ada likes\\ngreen⟨U+202E⟩ tea\"";
 
         let mut watcher = owner.watch("main").await;
         let turn = owner.begin("main", &format!("forget {id}")).await;
@@ -138,7 +138,7 @@ async fn the_owner_reads_the_memory_that_would_be_deleted() {
         assert!(
             matches!(&told.event, Event::Status {
                 status: Status::WaitingForInput { summary, .. }, ..
-            } if *summary == expected),
+            } if summary == expected),
             "{told:?}"
         );
         let listed = owner.get("/v1/approvals?state=pending").await.ok();
@@ -208,7 +208,7 @@ async fn the_owner_answers_once_for_one_call() {
                 assert_eq!(decide(owner, &asked, "deny").await.ok()["state"], "denied");
             }
             let ended = owner.reaches(&turn, "complete").await;
-            assert_eq!(ended["text"], "not run: the owner said no");
+            assert_eq!(ended["text"], "not run: the answer was no");
         }
 
         // A sentence about a command is a message: it withdraws the question.
@@ -328,7 +328,7 @@ async fn a_question_ends_by_a_stop_or_by_its_time() {
         let turn = owner.begin("main", "ring at Ada").await;
         let asked = owner.asked(&turn).await;
         let ended = owner.reaches(&turn, "complete").await;
-        assert_eq!(ended["text"], "not run: the owner did not answer in time");
+        assert_eq!(ended["text"], "not run: nobody answered in time");
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         let detail = decide(owner, &asked, "approve").await.refused(409);
         assert!(detail.contains("expired"), "{detail}");

@@ -8,6 +8,7 @@
 //! | `steering` | what a second message does to a turn that runs, and how one is stopped |
 //! | `unread` | what joins a turn that fails or is stopped is answered all the same, or ended in words |
 //! | `approvals` | a yes is good once, for one call, from the owner, in time |
+//! | `asked` | who is asked, who sees the question and who may refuse it |
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
 //! | `people` | nobody reaches what is somebody else's |
 //! | `hostile` | clients that send too much, or too often, and a full disk |
@@ -20,6 +21,7 @@
 
 mod agents;
 mod approvals;
+mod asked;
 mod conversation;
 mod hostile;
 mod people;

@@ -124,7 +124,6 @@ fn of_the_owner(token: &str) -> Vec<(Method, String, Option<Value>)> {
         get("/v1/queue"),
         get("/v1/queue/dead"),
         get("/v1/outbox"),
-        post("/v1/approvals/ID", json!({ "decision": "approve" })),
         post("/v1/tokens", json!({ "name": "x", "scope": "chat" })),
         post("/v1/tokens", json!({ "name": "x", "scope": "owner" })),
         post("/v1/people", json!({ "name": "Eve", "role": "member", "time_zone": "UTC" })),

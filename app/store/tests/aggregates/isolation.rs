@@ -97,6 +97,11 @@ const GUARDED: [(&str, &str); 17] = [
 /// knows who asks, and the queue works for everybody.
 const OPEN: [&str; 3] = ["identity", "queue_job", "token"];
 
+/// A question is seen by more people than may answer it: one policy for each thing that is done.
+fn policies_of(table: &str) -> i64 {
+    if table == "approval" { 4 } else { 1 }
+}
+
 /// A session as the product's: under its role, with `persons` named, if any.
 async fn session(url: &str, persons: Option<&str>) -> PgConnection {
     let mut conn = PgConnection::connect(url).await.unwrap();
@@ -146,7 +151,8 @@ async fn every_table_of_persons_is_guarded_by_force() {
         .await
         .unwrap();
         let expected: Vec<(String, bool, i64)> = {
-            let guarded = GUARDED.iter().map(|(table, _)| ((*table).to_owned(), true, 1));
+            let guarded =
+                GUARDED.iter().map(|(table, _)| ((*table).to_owned(), true, policies_of(table)));
             let open = OPEN.iter().map(|table| ((*table).to_owned(), false, 0));
             let mut all: Vec<_> = guarded.chain(open).collect();
             all.sort();
@@ -157,7 +163,7 @@ async fn every_table_of_persons_is_guarded_by_force() {
             .fetch_one(&world.admin)
             .await
             .unwrap();
-        assert_eq!(policies, GUARDED.len() as i64);
+        assert_eq!(policies, GUARDED.iter().map(|(table, _)| policies_of(table)).sum::<i64>());
     })
     .await;
 }
@@ -221,6 +227,99 @@ async fn nobody_writes_into_somebody_elses_name() {
                 error.as_database_error().and_then(DatabaseError::code).unwrap().into_owned();
             // Refused by the policy, before any constraint is looked at.
             assert_eq!(code, "42501", "{table}: {error}");
+        }
+    })
+    .await;
+}
+
+/// What somebody may make of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum May {
+    Do,
+    /// It is seen, and not theirs to answer so.
+    See,
+    Nothing,
+}
+
+/// Tries in a transaction that is rolled back.
+async fn tried(conn: &mut PgConnection, statement: String) -> May {
+    let mut tx = conn.begin().await.unwrap();
+    let done = tx.execute(AssertSqlSafe(statement)).await;
+    tx.rollback().await.unwrap();
+    match done {
+        Ok(done) if done.rows_affected() == 0 => May::Nothing,
+        Ok(_) => May::Do,
+        Err(error) => {
+            let code = error.as_database_error().and_then(DatabaseError::code).unwrap();
+            assert_eq!(code, "42501", "{error}");
+            May::See
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_whom_it_is_put_to_and_refused_by_the_owner_too() {
+    use May::{Do, Nothing, See};
+    with_store(async |world| {
+        let (owner, _) = world.store.ensure_owner("Olga", "UTC").await.unwrap();
+        let (owner, ada, bob) =
+            (owner.id, world.person("Ada").await.id, world.person("Bob").await.id);
+        let mut tx = world.admin.begin().await.unwrap();
+        for person in [owner, ada] {
+            for (table, statement) in &GUARDED[..2] {
+                assert!(["conversation", "turn"].contains(table));
+                tx.execute(AssertSqlSafe(for_person(statement, person))).await.unwrap();
+            }
+        }
+        tx.commit().await.unwrap();
+        let insert = |number: usize, host: PersonId, who: &str, state: &str| {
+            let (columns, values) = match who {
+                "" => (String::new(), String::new()),
+                asked => (", actor_id, asked".to_owned(), format!(", {asked}")),
+            };
+            format!(
+                "insert into approval (id, person_id, conversation_id, turn_id, step, call, code,
+                     tool, summary, shown, call_hash, state, expires_at{columns})
+                 values (gen_random_uuid(), '{host}', '{host}', '{host}', 0, {number}, '{number}',
+                     't', 's', 's', sha256('x'), '{state}', now(){values})"
+            )
+        };
+        let mut sessions = Vec::new();
+        for person in [owner, ada, bob] {
+            sessions.push(session(&world.url, Some(&person.to_string())).await);
+        }
+        // Host, for whom it would run and who is asked; then, of the owner, Ada and Bob, what a yes
+        // and a no of theirs is. The release before names nobody.
+        let (of_owner, of_ada) = (format!("'{owner}', 'owner'"), format!("'{ada}', 'owner'"));
+        let her_own = format!("'{ada}', 'person'");
+        let table = [
+            (owner, of_owner.as_str(), [[Do, Do], [Nothing; 2], [Nothing; 2]]),
+            (owner, "", [[Do, Do], [Nothing; 2], [Nothing; 2]]),
+            (owner, &her_own, [[See, Do], [Do, Do], [Nothing; 2]]),
+            (ada, &her_own, [[See, Do], [Do, Do], [Nothing; 2]]),
+            (ada, &of_ada, [[Do, Do], [See, See], [Nothing; 2]]),
+            (ada, "", [[Do, Do], [See, See], [Nothing; 2]]),
+        ];
+        for (number, (host, who, expected)) in table.into_iter().enumerate() {
+            let statement = insert(number, host, who, "pending");
+            world.admin.execute(AssertSqlSafe(statement)).await.unwrap();
+            for (session, expected) in sessions.iter_mut().zip(expected) {
+                for (state, expected) in ["approved", "denied"].into_iter().zip(expected) {
+                    let answer =
+                        format!("update approval set state = '{state}' where call = {number}");
+                    let found = tried(session, answer).await;
+                    assert_eq!(found, expected, "{state} by {number}: {who}");
+                }
+            }
+        }
+        // A worker acts in the host's name: it asks, uses up and withdraws, and says no yes.
+        let hers = &mut sessions[1];
+        for (state, expected) in [("pending", Do), ("approved", See), ("denied", See)] {
+            assert_eq!(tried(hers, insert(99, ada, &her_own, state)).await, expected, "{state}");
+        }
+        for state in ["consumed", "expired", "superseded"] {
+            let closed = format!("update approval set state = '{state}' where call = 4");
+            assert_eq!(tried(hers, closed).await, Do, "{state}");
         }
     })
     .await;

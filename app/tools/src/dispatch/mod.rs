@@ -25,7 +25,7 @@ use tracing::Instrument as _;
 /// Pauses between tries while the database is away, doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long a tool may look for what a call would change, before the owner is asked without it.
+/// How long a tool may look for what a call would change, before the question is asked without it.
 const LOOK: Duration = Duration::from_secs(5);
 
 impl Tools for Catalogue {
@@ -161,11 +161,9 @@ impl Catalogue {
 
 impl Ready<'_> {
     fn verdict(&self) -> Verdict {
-        if !self.policy.ask {
-            return Verdict::Allow;
-        }
+        let Some(asked) = self.policy.ask else { return Verdict::Allow };
         match self.entry.tool.summary(&self.arguments) {
-            Ok(summary) => Verdict::Ask { summary },
+            Ok(summary) => Verdict::Ask { asked, summary },
             Err(error) => Verdict::Refuse(ToolOutput::Error(error.to_string())),
         }
     }

@@ -7,9 +7,9 @@ mod ways;
 use std::io::Write as _;
 use std::time::Duration;
 
-use famulus_core::approval::{Approval, ApprovalState};
+use famulus_core::approval::{Approval, ApprovalState, Asked};
 use famulus_core::event::{Event, EventId, Status};
-use famulus_core::ids::ApprovalId;
+use famulus_core::ids::{ApprovalId, PersonId};
 use famulus_core::turn::TurnState;
 use serde_json::json;
 use tokio::sync::mpsc;

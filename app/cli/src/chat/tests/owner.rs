@@ -1,4 +1,4 @@
-//! The owner at the keyboard: answers to approvals, and Ctrl-C.
+//! Somebody at the keyboard: answers to approvals, and Ctrl-C.
 
 use super::*;
 
@@ -7,9 +7,12 @@ fn approval(code: &str) -> Approval {
         id: ApprovalId::new(),
         conversation: CONVERSATION,
         turn: TURN,
+        person: PersonId::new(),
+        person_name: "Ada".to_owned(),
+        asked: Asked::Owner,
         code: code.to_owned(),
         tool: "manage_knowledge".to_owned(),
-        summary: "delete a memory".to_owned(),
+        summary: "forget \"tea\"".to_owned(),
         shown: "manage_knowledge {\"id\":\"x⟨U+200B⟩\"}".to_owned(),
         state: ApprovalState::Pending,
         expires_at: "2026-11-21T10:05:00Z".parse().unwrap(),
@@ -57,7 +60,8 @@ async fn an_approval_is_asked_for_with_its_exact_arguments() {
         assert_eq!(decided.len(), 1);
         assert_eq!(decided[0].body, json!({ "decision": decision }));
         let asked = stage.err.text();
-        assert!(asked.contains("delete a memory\nmanage_knowledge {\"id\":\"x⟨U+200B⟩\"}\n"));
+        assert!(asked.contains("forget \"tea\"?\nmanage_knowledge {\"id\":\"x⟨U+200B⟩\"}\n"));
+        assert_eq!(asked.matches("forget \"tea\"").count(), 1, "asked once: {asked}");
         assert!(asked.contains(said), "{asked}");
         assert_eq!(shown(&stage.out).last().map(String::as_str), Some("Done."));
     }
@@ -94,7 +98,9 @@ async fn where_nobody_can_be_asked_the_way_to_answer_is_shown() {
     let (client, err) = (stage.peer.client(), stage.err.clone());
     let owner = async {
         err.wait_for("famulus approvals approve ABCD2345").await;
-        crate::approvals::decide(&client, &approval, crate::wire::Verdict::Approve).await.unwrap();
+        crate::approvals::decide(&client, approval.id, crate::wire::Verdict::Approve)
+            .await
+            .unwrap();
     };
     let (outcome, ()) = tokio::join!(stage.say("forget it"), owner);
     assert_eq!(outcome.unwrap(), Outcome::Complete);
@@ -102,13 +108,21 @@ async fn where_nobody_can_be_asked_the_way_to_answer_is_shown() {
 }
 
 #[tokio::test]
-async fn a_token_that_may_not_answer_says_who_may() {
+async fn who_may_not_answer_is_told_who_may_and_once() {
     let approval = approval("ABCD2345");
-    let steps = vec![accepted(), send(5, 1, asks_for(&approval)), send(5, 2, complete("No."))];
-    let mut stage = Stage::open(script(steps), SCREEN).await;
-    stage.peer.script().answers.push(("/approvals", 403, json!({"title": "owner only"})));
+    let mut question = json!(approval);
+    question["may"] = json!("see");
+    // The stream begins anew in the middle, and tells everything again.
+    let reset = Step::Raw("event: reset\ndata: {}\n\n");
+    let first = vec![accepted(), send(5, 1, asks_for(&approval)), reset];
+    let again = vec![send(5, 1, asks_for(&approval)), send(5, 2, complete("No."))];
+    let script = Script { approvals: vec![question], ..streams(vec![first, again]) };
+    let mut stage = Stage::open(script, SCREEN).await;
     assert_eq!(stage.say("hi").await.unwrap(), Outcome::Complete);
-    assert!(stage.err.text().contains("this token may not answer it"));
+    let told = stage.err.text();
+    assert!(told.contains("the owner is asked: `famulus approvals approve ABCD2345`"), "{told}");
+    assert_eq!(told.matches("forget \"tea\"?").count(), 1, "{told}");
+    assert!(!told.contains("[y/N]"), "{told}");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! `manage_knowledge`: memories, which every turn carries, and scratchpad pages, which are read on
 //! demand.
 //!
-//! Deleting asks the owner, because nothing brings an entry back; replacing does not, because the
-//! conversation that did it holds both texts.
+//! Deleting asks the person whose entry it is, because nothing brings one back; replacing does not,
+//! because the conversation that did it holds both texts.
 
 use crate::builtin::Ports;
 use crate::schema::schema_of;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 const LONGEST_MEMORY: usize = 4_000;
 /// Bytes of a page.
 const LONGEST_PAGE: usize = 64 * 1024;
-/// Characters of an entry that the owner reads before it is deleted.
+/// Characters of an entry that are read before it is deleted.
 const QUOTED: usize = 300;
 /// Characters of a page's title: every turn carries all of them.
 const LONGEST_TITLE: usize = 200;
@@ -70,7 +70,7 @@ const POLICY: [Policy; 4] = [
     Policy::keyed_write("upsert"),
     Policy::read("read"),
     Policy::read("list"),
-    Policy::keyed_write("delete").asks(),
+    Policy::keyed_write("delete").asks_its_person(),
 ];
 
 #[async_trait]
@@ -104,11 +104,17 @@ impl Tool for ManageKnowledge {
         context: &CallContext,
     ) -> Result<Option<String>, ToolError> {
         let arguments: Arguments = typed(arguments.clone())?;
-        let found = self.store.read(context.person.id, arguments.id()?).await?;
+        let id = arguments.id()?;
+        let found = self.store.read(context.person.id, id).await?;
+        let page = noun(KnowledgeKind::Scratchpad);
         Ok(Some(match found.filter(|entry| entry.kind == arguments.store) {
-            Some(entry) if entry.title.is_empty() => quoted(&entry.body),
-            Some(entry) => format!("{}, {}", quoted(&entry.title), quoted(&entry.body)),
-            None => "which is not there".to_owned(),
+            Some(entry) if entry.title.is_empty() => format!("forget {}", quoted(&entry.body)),
+            Some(entry) => {
+                format!("delete the {page} {}: {}", quoted(&entry.title), quoted(&entry.body))
+            }
+            None => {
+                format!("delete the {} with id {id}, which is not there", noun(arguments.store))
+            }
         }))
     }
 
@@ -190,7 +196,7 @@ impl ManageKnowledge {
         let id = arguments.id()?;
         let there = self.store.read(context.person.id, id).await?;
         if there.is_some_and(|entry| entry.kind != arguments.store) {
-            // The owner was asked about an entry of the other store.
+            // Somebody was asked about an entry of the other store.
             return Err(unknown(arguments.store, Some(id)));
         }
         if !self.store.delete(context.person.id, context.key, id).await? {

@@ -1,4 +1,5 @@
 use crate::fixture::{Bench, call_of};
+use famulus_core::approval::Asked;
 use famulus_core::tool::{ToolOutput, Verdict};
 use serde_json::{Value, json};
 
@@ -141,12 +142,12 @@ async fn nobody_reaches_the_knowledge_of_another() {
 }
 
 #[test]
-fn the_owner_is_asked_about_the_very_entry() {
+fn its_person_is_asked_about_the_very_entry() {
     let bench = Bench::new();
     let verdict = |arguments: Value| {
         bench.check(&call_of(TOOL, &arguments.to_string())).unwrap().plan().verdict
     };
-    let ask = |summary: &str| Verdict::Ask { summary: summary.into() };
+    let ask = |summary: &str| Verdict::Ask { asked: Asked::Person, summary: summary.into() };
     assert_eq!(
         verdict(json!({"action": "delete", "store": "memory", "id": NOBODY})),
         ask(&format!("delete the memory with id {NOBODY}"))
@@ -161,7 +162,7 @@ fn the_owner_is_asked_about_the_very_entry() {
 }
 
 #[tokio::test]
-async fn the_owner_reads_what_would_be_deleted() {
+async fn what_would_be_deleted_is_read_in_words() {
     let mut bench = Bench::new();
     let long = "ä".repeat(1_000);
     let mut check = async |kind: &str, fields: Value, expected: &str| {
@@ -176,21 +177,29 @@ async fn the_owner_reads_what_would_be_deleted() {
     check(
         "memory",
         json!({"content": "likes \"tea\"\nand\tmilk"}),
-        r#""likes \"tea\"\nand\tmilk""#,
+        r#"forget "likes \"tea\"\nand\tmilk""#,
     )
     .await;
     check("memory", json!({"content": &long}), &{
         let first = "ä".repeat(300);
-        format!("\"{first}\"… (the first 300 of 1000 characters)")
+        format!("forget \"{first}\"… (the first 300 of 1000 characters)")
     })
     .await;
-    check("scratchpad", json!({"title": "Trip", "body": "pack"}), r#""Trip", "pack""#).await;
+    check(
+        "scratchpad",
+        json!({"title": "Trip", "body": "pack"}),
+        r#"delete the scratchpad page "Trip": "pack""#,
+    )
+    .await;
 
     let subject = async |arguments: Value| {
         let call = call_of(TOOL, &arguments.to_string());
         bench.check(&call).unwrap().subject(&bench.context).await
     };
     let nobody = subject(json!({"action": "delete", "store": "memory", "id": NOBODY})).await;
-    assert_eq!(nobody.as_deref(), Some("which is not there"));
+    assert_eq!(
+        nobody.as_deref(),
+        Some(format!("delete the memory with id {NOBODY}, which is not there").as_str())
+    );
     assert_eq!(subject(json!({"action": "delete", "store": "memory"})).await, None);
 }
