@@ -7,7 +7,7 @@ use famulus_core::{
     approval::ApprovalState,
     crash,
     event::{Event, Status},
-    message::ToolResult,
+    message::{ToolCall, ToolResult},
     tool::{AskedAfter, CallContext, CallKey, CheckedCall, Repeat, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
@@ -94,6 +94,24 @@ pub(crate) fn next(call: &RecordedCall, now: Timestamp, spoken: bool) -> Next {
         }
         (CallState::Planned | CallState::Done, Repeat::Never) => Next::Run { mark: true },
     }
+}
+
+/// Whether this very call was asked about in this turn, and nobody said yes. A question that was
+/// withdrawn may be put again: the person has spoken since.
+pub(crate) fn was_refused(call: &ToolCall, turn: &[RecordedCall], now: Timestamp) -> bool {
+    turn.iter()
+        .filter(|known| is_same(&known.call, call))
+        .filter_map(|known| known.approval.as_ref())
+        .any(|approval| match approval.state {
+            ApprovalState::Denied | ApprovalState::Expired => true,
+            ApprovalState::Pending => approval.expires_at <= now,
+            ApprovalState::Approved | ApprovalState::Superseded | ApprovalState::Consumed => false,
+        })
+}
+
+/// Whether two calls ask for the same, whatever the provider calls them.
+pub(crate) fn is_same(one: &ToolCall, other: &ToolCall) -> bool {
+    one.name == other.name && one.arguments == other.arguments
 }
 
 /// A call that was checked, or why it cannot run.
@@ -284,7 +302,6 @@ mod tests {
     use super::*;
     use famulus_core::{
         ids::{ApprovalId, TurnId},
-        message::ToolCall,
         tool::Effect,
         turn::RecordedApproval,
     };

@@ -17,7 +17,7 @@ use famulus_core::{
     ids::{ApprovalId, MessageId},
     message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
     model::{ModelReply, ModelRequest, Usage},
-    tool::{CallKey, CheckedCall, Plan, ToolSpec, Tools},
+    tool::{CallKey, CheckedCall, Plan, ToolOutput, ToolSpec, Tools},
     turn::{
         CallState, Fence, LoadedTurn, NewMessage, PlannedCall, RecordedApproval, RecordedCall,
         ReplyRecord,
@@ -28,6 +28,9 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+
+/// What the model reads of a call about which nobody is asked again.
+const ASKED_BEFORE: &str = "not run: this was asked in this turn already, and there was no yes";
 
 /// A turn under way.
 pub(crate) struct Run<'a> {
@@ -240,6 +243,9 @@ impl<'a> Run<'a> {
                     (None, None)
                 }
                 Decision::Answer(output) => (Some(output), None),
+                Decision::Question { .. } if self.was_asked(call, &calls) => {
+                    (Some(ToolOutput::Denied(ASKED_BEFORE.to_owned())), None)
+                }
                 Decision::Question { asked, summary } => {
                     let context = calls::context(&self.turn, key, self.stop);
                     let subject = match checked {
@@ -292,6 +298,13 @@ impl<'a> Run<'a> {
         }
         self.turn.history.push(stored);
         Ok(StepResult::Nothing)
+    }
+
+    /// Whether somebody is asked, or was asked in vain, about this very call in this turn.
+    fn was_asked(&self, call: &ToolCall, beside: &[PlannedCall]) -> bool {
+        let asked = |other: &PlannedCall| other.approval.is_some();
+        beside.iter().filter(|other| asked(other)).any(|other| calls::is_same(&other.call, call))
+            || calls::was_refused(call, &self.turn.calls, self.driver.clock.now())
     }
 
     fn question(

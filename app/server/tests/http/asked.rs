@@ -176,3 +176,33 @@ async fn every_pair_of_a_caller_and_a_question() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_asked_the_same_twice_in_a_turn() {
+    let bell = Arc::new(Bell::default());
+    // Asks twice at once, and once more after the first answer.
+    let model = Puppet::new(|number, _| {
+        let ring = || call("bell", &json!({ "whose": "Eve" }));
+        match number {
+            0 => vec![ring(), ring()],
+            1 => vec![ring()],
+            _ => vec![say("Done.")],
+        }
+    });
+    world::run(Setup::new(model.clone()).tool(bell.clone()), async |world| {
+        let owner = &world.owner;
+        let turn = owner.begin("main", "ring at Eve").await;
+        let question = owner.asked(&turn).await;
+        let open = owner.get("/v1/approvals?state=pending").await.ok();
+        assert_eq!(open["approvals"].as_array().unwrap().len(), 1, "{open}");
+        let path = format!("/v1/approvals/{}", client::id_of(&question, "id"));
+        owner.post(&path, json!({ "decision": "deny" })).await.ok();
+        owner.reaches(&turn, "complete").await;
+        let all = owner.get("/v1/approvals").await.ok();
+        assert_eq!(all["approvals"].as_array().unwrap().len(), 1, "{all}");
+        assert!(bell.rung().is_empty());
+        let heard = model.asked(3).await[2].last();
+        assert_eq!(heard, "not run: this was asked in this turn already, and there was no yes");
+    })
+    .await;
+}
