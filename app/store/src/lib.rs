@@ -43,7 +43,7 @@ mod views;
 pub use accept::{Accept, AcceptError, Accepted, Disposition};
 pub use agents::{AgentChange, NewAgent};
 pub use approvals::{Decide, Decided};
-pub use conversations::NewConversation;
+pub use conversations::{ListMarks, NewConversation};
 pub use db::{Background, Connect, Scope, Store, migrate};
 pub use error::{ConnectError, Error};
 pub use events::Cursor;

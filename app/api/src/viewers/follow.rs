@@ -2,7 +2,7 @@
 
 use super::{EventTable, Hub, RecentConversation, frame::Frame, viewer::PAGE};
 use famulus_core::{
-    event::{EventId, List},
+    event::EventId,
     ids::{ConversationId, PersonId},
 };
 use famulus_store::{Cursor, Error};
@@ -164,6 +164,7 @@ impl Hub {
     async fn look_at_people(&self, table: &dyn EventTable, round: Round) -> Result<(), Error> {
         for person in self.persons_to_look_at(round) {
             let recent = table.recent(person).await?;
+            let marks = table.list_marks(person).await?;
             let unknown: Vec<ConversationId> = {
                 let inner = self.inner.lock();
                 let Some(feed) = inner.people.get(&person) else { continue };
@@ -178,11 +179,7 @@ impl Hub {
             let Some(feed) = inner.people.get_mut(&person) else { continue };
             feed.followed.extend(places);
             feed.looked_at = Some(Instant::now());
-            if feed.recent != recent {
-                feed.recent = recent;
-                feed.changed(List::Conversations);
-                feed.changed(List::Messages);
-            }
+            feed.look(recent, marks);
         }
         Ok(())
     }
@@ -217,5 +214,5 @@ impl Hub {
 }
 
 fn live(recent: &[RecentConversation]) -> impl Iterator<Item = ConversationId> {
-    recent.iter().filter(|one| one.live).map(|one| one.conversation)
+    recent.iter().filter(|one| one.live.is_some()).map(|one| one.conversation)
 }

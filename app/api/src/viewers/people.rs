@@ -9,6 +9,7 @@ use famulus_core::{
     event::{Envelope, Event, EventId, List, Status, VERSION},
     ids::{ConversationId, PersonId},
 };
+use famulus_store::ListMarks;
 use jiff::Timestamp;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -25,7 +26,8 @@ pub(super) struct Feed {
     sender: broadcast::Sender<Bytes>,
     /// The conversations whose turns run, and how far they were read.
     pub(super) followed: HashMap<ConversationId, EventId>,
-    pub(super) recent: Vec<RecentConversation>,
+    recent: Vec<RecentConversation>,
+    marks: Option<ListMarks>,
     pub(super) looked_at: Option<Instant>,
 }
 
@@ -35,6 +37,7 @@ impl Feed {
             sender: broadcast::Sender::new(CAPACITY),
             followed: HashMap::new(),
             recent: Vec::new(),
+            marks: None,
             looked_at: None,
         }
     }
@@ -46,6 +49,35 @@ impl Feed {
     pub(super) fn changed(&self, list: List) {
         // Without a receiver nobody is to be told.
         let _unheard = self.sender.send(changed(list));
+    }
+
+    /// Takes what the record says by now, whichever process wrote it.
+    pub(super) fn look(&mut self, recent: Vec<RecentConversation>, marks: ListMarks) {
+        if self.recent != recent {
+            for was in &self.recent {
+                let is = recent.iter().find(|is| is.conversation == was.conversation);
+                if let Some(turn) = was.live
+                    && is.is_none_or(|is| is.live.is_none())
+                {
+                    let status = Event::Status { turn, status: Status::Idle };
+                    let _unheard = self.sender.send(placeless(was.conversation, status));
+                }
+            }
+            self.recent = recent;
+            self.changed(List::Conversations);
+            self.changed(List::Messages);
+        }
+        // Whoever connects looks at every list.
+        if let Some(known) = self.marks.replace(marks.clone()) {
+            let lists = [
+                (known.approvals == marks.approvals, List::Approvals),
+                (known.schedules == marks.schedules, List::Schedules),
+                (known.knowledge == marks.knowledge, List::Knowledge),
+            ];
+            for (_, list) in lists.into_iter().filter(|(same, _)| !same) {
+                self.changed(list);
+            }
+        }
     }
 
     /// Takes an event of a followed conversation.
@@ -123,14 +155,13 @@ impl Drop for PersonViewer {
     }
 }
 
-/// A change of a list belongs to no conversation and has no place in one: both ids are zero.
+/// A change of a list belongs to no conversation: its id is zero.
 fn changed(list: List) -> Bytes {
-    let envelope = Envelope {
-        v: VERSION,
-        id: EventId::START,
-        conversation: ConversationId(uuid::Uuid::nil()),
-        at: Timestamp::UNIX_EPOCH,
-        event: Event::ListChanged { list },
-    };
-    encode(&envelope, None)
+    placeless(ConversationId(uuid::Uuid::nil()), Event::ListChanged { list })
+}
+
+/// An event that no turn stored: it has no place in a conversation, and its own id is zero.
+fn placeless(conversation: ConversationId, event: Event) -> Bytes {
+    let (id, at) = (EventId::START, Timestamp::UNIX_EPOCH);
+    encode(&Envelope { v: VERSION, id, conversation, at, event }, None)
 }

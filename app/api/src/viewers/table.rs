@@ -3,17 +3,17 @@
 use async_trait::async_trait;
 use famulus_core::{
     event::{Envelope, EventId},
-    ids::{ConversationId, PersonId},
+    ids::{ConversationId, PersonId, TurnId},
 };
-use famulus_store::{Cursor, Error, Store};
+use famulus_store::{Cursor, Error, ListMarks, Store};
 
 /// A conversation as the stream of its person knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecentConversation {
     pub conversation: ConversationId,
     pub last_seq: i64,
-    /// Whether a turn is taken up.
-    pub live: bool,
+    /// The turn that is taken up.
+    pub live: Option<TurnId>,
 }
 
 /// Conversations of a person that are looked at, the last used first.
@@ -35,6 +35,9 @@ pub trait EventTable: Send + Sync + 'static {
 
     /// The person's conversations, the last used first.
     async fn recent(&self, person: PersonId) -> Result<Vec<RecentConversation>, Error>;
+
+    /// See [`Store::list_marks`].
+    async fn list_marks(&self, person: PersonId) -> Result<ListMarks, Error>;
 }
 
 #[async_trait]
@@ -59,8 +62,12 @@ impl EventTable for Store {
             .map(|view| RecentConversation {
                 conversation: view.id,
                 last_seq: view.last_seq,
-                live: view.live.is_some(),
+                live: view.live.map(|(turn, _)| turn),
             })
             .collect())
+    }
+
+    async fn list_marks(&self, person: PersonId) -> Result<ListMarks, Error> {
+        Self::list_marks(self, person).await
     }
 }

@@ -8,7 +8,7 @@ use famulus_core::{
     turn::TurnState,
 };
 use famulus_lifecycle::{OnExit, Tasks};
-use famulus_store::{Cursor, Error};
+use famulus_store::{Cursor, Error, ListMarks};
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
@@ -21,6 +21,7 @@ struct Memory {
     rows: Mutex<Vec<Envelope>>,
     kept_from: Mutex<Kept>,
     live: Mutex<Option<ConversationId>>,
+    marks: Mutex<ListMarks>,
     queries: AtomicUsize,
 }
 
@@ -70,9 +71,17 @@ impl EventTable for Memory {
     async fn recent(&self, _: PersonId) -> Result<Vec<RecentConversation>, Error> {
         let live = *self.live.lock();
         Ok(live
-            .map(|conversation| RecentConversation { conversation, last_seq: 1, live: true })
+            .map(|conversation| RecentConversation {
+                conversation,
+                last_seq: 1,
+                live: Some(TurnId::new()),
+            })
             .into_iter()
             .collect())
+    }
+
+    async fn list_marks(&self, _: PersonId) -> Result<ListMarks, Error> {
+        Ok(self.marks.lock().clone())
     }
 }
 
@@ -296,18 +305,23 @@ async fn a_persons_stream_tells_lists_and_status() {
     assert_eq!(viewer.next().await.len(), 5, "whoever connects looks at every list");
     *world.table.live.lock() = Some(world.conversation);
     let mut told = Vec::new();
-    let mut stored = false;
-    while !told.iter().any(|text: &String| text.contains(r#""is":"idle""#)) {
-        for bytes in viewer.next().await {
-            told.push(String::from_utf8(bytes.to_vec()).unwrap());
+    let mut until = async |wanted: &str| {
+        while !told.iter().any(|text: &String| text.contains(wanted)) {
+            for bytes in viewer.next().await {
+                told.push(String::from_utf8(bytes.to_vec()).unwrap());
+            }
         }
-        if !std::mem::replace(&mut stored, true) {
-            let idle = Event::Status { turn: world.turn, status: Status::Idle };
-            tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-            world.elsewhere(world.event(5, 1, idle));
-        }
-    }
-    assert!(told[0].contains(r#""list":"conversations""#), "{told:?}");
+    };
+    until(r#""list":"conversations""#).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let streaming = Event::Status { turn: world.turn, status: Status::Streaming };
+    world.elsewhere(world.event(5, 1, streaming));
+    until(r#""is":"streaming""#).await;
+    // Another process changes a list, and its turn ends.
+    world.table.marks.lock().knowledge = "2".to_owned();
+    until(r#""list":"knowledge""#).await;
+    *world.table.live.lock() = None;
+    until(r#""is":"idle""#).await;
     assert!(told.iter().all(|text| !text.contains("id: ")), "no place to go on from");
     drop(viewer);
     assert!(world.hub.inner.lock().people.is_empty());

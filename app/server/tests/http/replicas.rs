@@ -2,7 +2,7 @@
 //! stops and waits for what the other works.
 
 use crate::world::{self, Client, Do, Puppet, Setup, World, client, say, soon};
-use famulus_core::event::Event;
+use famulus_core::event::{Event, List, Status};
 use futures::future::join_all;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -69,6 +69,46 @@ async fn the_load_is_shared_and_nothing_is_worked_twice() {
         assert_eq!((one.model.times(), two.model.times()), (TURNS / 2, TURNS / 2));
         let replies = "select count(*) from message where role = 'assistant'";
         assert_eq!(world.database.count(replies).await, TURNS as i64);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_anywhere_hears_of_lists_and_of_what_ends() {
+    let gate = CancellationToken::new();
+    let held = gate.clone();
+    let plan = move || vec![say("One."), Do::Hold(held.clone())];
+    with_two(plan, 8, async |_, replicas| {
+        let [one, two] = replicas;
+        let mut watchers = [one.owner.watch_lists().await, two.owner.watch_lists().await];
+        // Whoever connects is told of every list first.
+        for watcher in &mut watchers {
+            for _ in 0..5 {
+                watcher.next().await;
+            }
+            // From here on it knows what there is.
+            watcher.seen.clear();
+        }
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let note = json!({"note": "water", "rule": {"kind": "every", "seconds": 3_600},
+                          "conversation_id": "main"});
+        one.owner.post("/v1/schedules", note).await.ok();
+        let turn = one.owner.begin("main", "hello").await;
+        for watcher in &mut watchers {
+            let is_schedules =
+                |event: &Event| matches!(event, Event::ListChanged { list: List::Schedules });
+            watcher.until("the schedules have changed", is_schedules).await;
+        }
+        // Seen once while it runs, so that its end is one.
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        gate.cancel();
+        two.owner.reaches(&turn, "complete").await;
+        for watcher in &mut watchers {
+            let is_idle = |event: &Event| {
+                matches!(event, Event::Status { turn: of, status: Status::Idle } if of.to_string() == turn)
+            };
+            watcher.until("the conversation rests", is_idle).await;
+        }
     })
     .await;
 }

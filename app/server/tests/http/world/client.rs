@@ -196,6 +196,13 @@ impl Client {
         Watcher::new(response)
     }
 
+    /// Watches what happens to the person's lists and conversations.
+    pub(crate) async fn watch_lists(&self) -> Watcher {
+        let response = self.request(Method::GET, "/v1/events").send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        Watcher::new(response)
+    }
+
     /// Adds a member with a token of theirs.
     pub(crate) async fn member(&self, name: &str) -> Self {
         let person = json!({ "name": name, "role": "member", "time_zone": "Asia/Tokyo" });

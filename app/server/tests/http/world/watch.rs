@@ -33,7 +33,7 @@ impl Watcher {
         text_of(&self.seen)
     }
 
-    async fn next(&mut self) -> Envelope {
+    pub(crate) async fn next(&mut self) -> Envelope {
         loop {
             if let Some(envelope) = self.take() {
                 self.seen.push(envelope.clone());
