@@ -12,7 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Asks for the events of a conversation on a connection of its own.
 async fn attach(owner: &Client, conversation: &str) -> Raw {
-    let mut raw = Raw::connect(owner.address).await;
+    attach_by(Raw::connect(owner.address).await, owner, conversation).await
+}
+
+async fn attach_by(mut raw: Raw, owner: &Client, conversation: &str) -> Raw {
     raw.send(format!(
         "GET /v1/conversations/{conversation}/events HTTP/1.1\r\nhost: test\r\n\
          authorization: Bearer {}\r\n\r\n",
@@ -37,6 +40,9 @@ async fn attached(owner: &Client, conversation: &str, count: usize) -> Vec<Raw> 
 /// The first that a viewer reads.
 const ATTACHED: &str = "retry: 1000\n\n";
 
+/// What one who reads late takes now and then.
+const SIP: usize = 64 << 10;
+
 /// How long a thousand viewers may take to read, on a machine that does much else.
 const LONG: Duration = Duration::from_secs(150);
 
@@ -57,7 +63,8 @@ async fn whoever_reads_late_reads_everything() {
     world::run(Setup::new(model.clone()), async |world| {
         let owner = &world.owner;
         let conversation = owner.open("main").await;
-        let mut late = attach(owner, &conversation).await;
+        let small = Raw::connect_small(owner.address, SIP as u32).await;
+        let mut late = attach_by(small, owner, &conversation).await;
         late.until(ATTACHED).await;
         let mut prompt = owner.watch(&conversation).await;
         let turn = owner.begin(&conversation, "talk").await;
@@ -69,7 +76,7 @@ async fn whoever_reads_late_reads_everything() {
         let falls_behind = async {
             loop {
                 tokio::time::sleep(Duration::from_secs(5)).await;
-                late.sip().await;
+                late.sip(SIP).await;
             }
         };
         tokio::select! {

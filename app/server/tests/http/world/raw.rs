@@ -4,7 +4,7 @@ use super::soon;
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::Instant,
 };
 
@@ -16,6 +16,14 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self { socket: TcpStream::connect(address).await.unwrap(), unread: Vec::new() }
+    }
+
+    /// With room for so much that is not read, and no more however much comes. Where the system grows
+    /// that by itself, one who reads a little makes no room that the server hears of.
+    pub(crate) async fn connect_small(address: SocketAddr, room: u32) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(room).unwrap();
+        Self { socket: socket.connect(address).await.unwrap(), unread: Vec::new() }
     }
 
     /// Sends; a server that has hung up is no error.
@@ -56,8 +64,8 @@ impl Raw {
     }
 
     /// Reads a little of what is there.
-    pub(crate) async fn sip(&mut self) {
-        self.unread.reserve(64 << 10);
+    pub(crate) async fn sip(&mut self, bytes: usize) {
+        self.unread.reserve(bytes);
         self.socket.read_buf(&mut self.unread).await.unwrap();
     }
 
