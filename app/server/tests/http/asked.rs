@@ -84,8 +84,8 @@ async fn raise(who: &Client, about: About) -> Raised {
 /// What the caller's list says of the question.
 async fn listed(who: &Client, question: &Value) -> Option<Value> {
     let listed = who.get("/v1/approvals?state=pending").await.ok();
-    let all = listed["approvals"].as_array().unwrap().iter();
-    all.cloned().find(|found| found["id"] == question["id"])
+    let mut all = listed["approvals"].as_array().unwrap().iter();
+    all.find(|found| found["id"] == question["id"]).cloned()
 }
 
 /// Whether the answer was taken; what was said instead stands in `refusals` for each kind of caller.
