@@ -204,8 +204,9 @@ impl App {
         }
         {
             let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
+            let keep = config.retention;
             tasks.spawn_loop("retention", OnExit::Restart, move || {
-                sweeps::retention(store.clone(), Arc::clone(&clock), shutdown.clone())
+                sweeps::retention(store.clone(), Arc::clone(&clock), keep, shutdown.clone())
             });
         }
         {

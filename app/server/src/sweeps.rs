@@ -61,7 +61,12 @@ pub(crate) async fn leftovers(store: Store, shutdown: CancellationToken) {
 }
 
 /// Deletes what need not be kept, a minute after the start and once an hour.
-pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
+pub(crate) async fn retention(
+    store: Store,
+    clock: Arc<dyn Clock>,
+    keep: Retention,
+    shutdown: CancellationToken,
+) {
     let mut pause = AFTER_START;
     loop {
         tokio::select! {
@@ -69,7 +74,7 @@ pub(crate) async fn retention(store: Store, clock: Arc<dyn Clock>, shutdown: Can
             () = tokio::time::sleep(pause) => {}
         }
         pause = RETENTION;
-        match store.sweep_old(clock.now(), &Retention::default()).await {
+        match store.sweep_old(clock.now(), &keep).await {
             Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
         }

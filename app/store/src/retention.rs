@@ -10,6 +10,7 @@ use crate::{
 };
 use famulus_queue::Instant;
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 use sqlx::error::DatabaseError;
 
 /// Rows of one transaction.
@@ -19,39 +20,41 @@ const FILES: i64 = 50;
 /// Transactions of one kind in one sweep, so that a sweep ends.
 const ROUNDS: usize = 200;
 
-/// How long things are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long things are kept. The section `retention` of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Retention {
-    /// Events, after their turn ended.
-    pub events: SignedDuration,
-    /// Keys of messages that came in: how long a repeat is recognised.
-    pub inbox: SignedDuration,
-    /// Results of keyed writes.
-    pub keyed_writes: SignedDuration,
-    /// Uploads that never ended.
-    pub partial_blobs: SignedDuration,
-    /// Files that no message refers to.
-    pub unreferenced_blobs: SignedDuration,
-    /// Bundles that never became whole.
-    pub partial_bundles: SignedDuration,
-    /// Calls whose result came, or comes no more.
-    pub late_calls: SignedDuration,
+    /// Hours: events, after their turn ended.
+    pub events_hours: u32,
+    /// Days: keys of messages that came in and results of keyed writes, by which a repeat is known.
+    pub repeats_days: u32,
+    /// Days: files that no message refers to.
+    pub files_days: u32,
+    /// Days: what went out, after it ended.
+    pub deliveries_days: u32,
+    /// Days: questions, after they were answered.
+    pub questions_days: u32,
+    /// Days: which slots of schedules fired or were missed.
+    pub slots_days: u32,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        let days = |days: i64| SignedDuration::from_hours(24 * days);
         Self {
-            events: SignedDuration::from_hours(1),
-            inbox: days(30),
-            keyed_writes: days(30),
-            partial_blobs: days(1),
-            unreferenced_blobs: days(30),
-            partial_bundles: days(1),
-            late_calls: days(30),
+            events_hours: 1,
+            repeats_days: 30,
+            files_days: 30,
+            deliveries_days: 30,
+            questions_days: 90,
+            slots_days: 90,
         }
     }
 }
+
+/// Days: uploads and bundles that never became whole.
+const PARTIAL: u32 = 1;
+/// Days: calls whose result came, or comes no more. Their tokens are good for as long.
+const LATE_CALLS: u32 = 30;
 
 /// How many rows went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +66,9 @@ pub struct SweptRows {
     pub unreferenced_blobs: u64,
     pub partial_bundles: u64,
     pub late_calls: u64,
+    pub deliveries: u64,
+    pub questions: u64,
+    pub slots: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -74,32 +80,33 @@ enum Kind {
     UnreferencedBlobs,
     PartialBundles,
     LateCalls,
+    Deliveries,
+    Questions,
+    Slots,
 }
 
 impl Store {
     /// Deletes what is older than is to be kept.
     pub async fn sweep_old(&self, now: Timestamp, keep: &Retention) -> Result<SweptRows, Error> {
-        let Retention {
-            events,
-            inbox,
-            keyed_writes,
-            partial_blobs,
-            unreferenced_blobs,
-            partial_bundles,
-            late_calls,
-        } = *keep;
+        let hours = |hours: u32| {
+            let keep = SignedDuration::from_hours(i64::from(hours));
+            Instant(now.checked_sub(keep).unwrap_or(Timestamp::MIN))
+        };
+        let days = |days: u32| hours(days.saturating_mul(24));
+        let repeats = days(keep.repeats_days);
         Ok(SweptRows {
-            events: self.sweep_kind(Kind::Events, before(now, events)).await?,
-            inbox: self.sweep_kind(Kind::Inbox, before(now, inbox)).await?,
-            keyed_writes: self.sweep_kind(Kind::KeyedWrites, before(now, keyed_writes)).await?,
-            partial_blobs: self.sweep_kind(Kind::PartialBlobs, before(now, partial_blobs)).await?,
+            events: self.sweep_kind(Kind::Events, hours(keep.events_hours)).await?,
+            inbox: self.sweep_kind(Kind::Inbox, repeats).await?,
+            keyed_writes: self.sweep_kind(Kind::KeyedWrites, repeats).await?,
+            partial_blobs: self.sweep_kind(Kind::PartialBlobs, days(PARTIAL)).await?,
             unreferenced_blobs: self
-                .sweep_kind(Kind::UnreferencedBlobs, before(now, unreferenced_blobs))
+                .sweep_kind(Kind::UnreferencedBlobs, days(keep.files_days))
                 .await?,
-            partial_bundles: self
-                .sweep_kind(Kind::PartialBundles, before(now, partial_bundles))
-                .await?,
-            late_calls: self.sweep_kind(Kind::LateCalls, before(now, late_calls)).await?,
+            partial_bundles: self.sweep_kind(Kind::PartialBundles, days(PARTIAL)).await?,
+            late_calls: self.sweep_kind(Kind::LateCalls, days(LATE_CALLS)).await?,
+            deliveries: self.sweep_kind(Kind::Deliveries, days(keep.deliveries_days)).await?,
+            questions: self.sweep_kind(Kind::Questions, days(keep.questions_days)).await?,
+            slots: self.sweep_kind(Kind::Slots, days(keep.slots_days)).await?,
         })
     }
 
@@ -115,6 +122,9 @@ impl Store {
                 Kind::UnreferencedBlobs => (unreferenced_blobs(&mut tx, until).await?, FILES),
                 Kind::PartialBundles => (partial_bundles(&mut tx, until).await?, FILES),
                 Kind::LateCalls => (late_calls(&mut tx, until).await?, BATCH),
+                Kind::Deliveries => (deliveries(&mut tx, until).await?, BATCH),
+                Kind::Questions => (questions(&mut tx, until).await?, BATCH),
+                Kind::Slots => (slots(&mut tx, until).await?, BATCH),
             };
             tx.commit().await.map_err(Error::on("delete what is old"))?;
             swept += gone;
@@ -124,10 +134,6 @@ impl Store {
         }
         Ok(swept)
     }
-}
-
-fn before(now: Timestamp, keep: SignedDuration) -> Instant {
-    Instant(now.checked_sub(keep).unwrap_or(Timestamp::MIN))
 }
 
 /// Events of turns that ended long enough ago. An event is never older than its turn's beginning,
@@ -244,4 +250,54 @@ async fn late_calls(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
     .await
     .map(|done| done.rows_affected())
     .map_err(Error::on("delete old calls"))
+}
+
+/// What went out and ended, however it did; of what failed, the dead letter too.
+async fn deliveries(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    let gone = sqlx::query_scalar!(
+        r#"with gone as (
+               delete from outbox where id = any(array(
+                   select o.id from outbox o where o.ended_at < $1 limit $2))
+               returning id
+           ),
+           letters as (
+               delete from queue_job where dead and id in (select id from gone)
+           )
+           select count(*) as "gone!" from gone"#,
+        until as _,
+        BATCH,
+    )
+    .fetch_one(&mut **tx)
+    .await
+    .map_err(Error::on("delete old deliveries"))?;
+    Ok(gone as u64)
+}
+
+/// Questions of turns that ended; a turn that may be taken up again needs its answers.
+async fn questions(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from approval where id = any(array(
+             select a.id from approval a join turn t on t.id = a.turn_id
+             where a.decided_at < $1 and t.ended_at < $1 limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old questions"))
+}
+
+/// A slot is never decided again: its schedule has moved on behind it.
+async fn slots(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from schedule_slot where ctid = any(array(
+             select s.ctid from schedule_slot s where s.decided_at < $1 limit $2))",
+        until as _,
+        BATCH,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete old slots"))
 }

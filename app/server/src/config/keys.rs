@@ -59,6 +59,12 @@ pub const KEYS: &[Key] = &[
     restart("queue.lease_seconds", "seconds until another process takes over from a silent one"),
     restart("queue.max_attempts", "deaths of workers after which a turn becomes a dead letter"),
     restart("queue.grace_seconds", "seconds that running turns may finish in at shutdown"),
+    restart("retention.events_hours", "hours that viewers may come back to a turn that ended"),
+    restart("retention.repeats_days", "days in which a message or write that is repeated is known"),
+    restart("retention.files_days", "days that a file stays which no message refers to"),
+    restart("retention.deliveries_days", "days that what went out is listed, after it ended"),
+    restart("retention.questions_days", "days that a question is listed, after it was answered"),
+    restart("retention.slots_days", "days that it is known which slots of a schedule fired"),
     restart(
         "database.url",
         "a reference to a Postgres URL, instead of the private Postgres; DATABASE_URL does the same",

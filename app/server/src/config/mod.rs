@@ -35,6 +35,7 @@ pub struct Config {
     pub model: famulus_models::Config,
     pub turns: Turns,
     pub queue: Queue,
+    pub retention: famulus_store::Retention,
     pub database: Database,
     pub api: famulus_api::Config,
     pub channels: Channels,

@@ -4,11 +4,13 @@ use crate::{support::with_store, talk};
 use bytes::Bytes;
 use famulus_core::{
     blob::{BlobError, Blobs},
+    ids::OutboundId,
     inbound::Attachment,
     knowledge::{KnowledgeKind, KnowledgeStore, Upsert},
     message::PartBody,
     tool::CallKey,
 };
+use famulus_queue::Class;
 use famulus_store::{Retention, SweptRows};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
@@ -58,6 +60,38 @@ async fn old_things_go_and_the_transcript_stays() {
         .await
         .unwrap();
 
+        // What went out, a slot of a schedule, and a question of each turn: only the open one's stays.
+        let delivered = talk::claim(store, Class::Delivery).await;
+        let id = OutboundId(delivered.job.id);
+        store.delivered(&delivered.fence, id).await.unwrap();
+        sqlx::query(
+            "insert into approval (id, person_id, conversation_id, turn_id, step, call, code, tool,
+                                   summary, shown, call_hash, state, expires_at, decided_at)
+             select gen_random_uuid(), $1, $2, t.id, 0, 0, t.id, 't', '', '', sha256('x'), 'denied',
+                    now(), now() from unnest($3::uuid[]) t (id)",
+        )
+        .bind(ada.0)
+        .bind(conversation.0)
+        .bind(vec![ended.0, open.0])
+        .execute(&world.admin)
+        .await
+        .unwrap();
+
+        sqlx::query(
+            "with s as (
+                 insert into schedule (id, person_id, agent_id, conversation_id, note, rule,
+                                       time_zone, missed, decided_until)
+                 select gen_random_uuid(), $1, agent_id, id, '', '{}', 'UTC', 'skip', now()
+                 from conversation where id = $2 returning id)
+             insert into schedule_slot (schedule_id, due_at, person_id, outcome)
+             select id, now(), $1, 'missed' from s",
+        )
+        .bind(ada.0)
+        .bind(conversation.0)
+        .execute(&world.admin)
+        .await
+        .unwrap();
+
         let now = store.queue.now().await.unwrap();
         let keep = Retention::default();
         assert_eq!(store.sweep_old(now, &keep).await.unwrap(), SweptRows::default());
@@ -66,9 +100,18 @@ async fn old_things_go_and_the_transcript_stays() {
         assert_eq!(swept, SweptRows { events: 4501, ..SweptRows::default() });
         let later = now.checked_add(SignedDuration::from_hours(24 * 31)).unwrap();
         let swept = store.sweep_old(later, &keep).await.unwrap();
-        let expected =
-            SweptRows { inbox: 1, keyed_writes: 1, unreferenced_blobs: 1, ..SweptRows::default() };
+        let expected = SweptRows {
+            inbox: 1,
+            keyed_writes: 1,
+            unreferenced_blobs: 1,
+            deliveries: 1,
+            ..SweptRows::default()
+        };
         assert_eq!(swept, expected);
+        assert_eq!(store.sweep_old(later, &keep).await.unwrap(), SweptRows::default());
+        let later = now.checked_add(SignedDuration::from_hours(24 * 91)).unwrap();
+        let swept = store.sweep_old(later, &keep).await.unwrap();
+        assert_eq!(swept, SweptRows { questions: 1, slots: 1, ..SweptRows::default() });
         assert_eq!(store.sweep_old(later, &keep).await.unwrap(), SweptRows::default());
 
         assert!(matches!(store.get(ada, loose.id).await, Err(BlobError::Missing { .. })));
