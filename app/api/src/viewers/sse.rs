@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A comment is sent this often, so that proxies and half-open connections are found out.
 const PING: Duration = Duration::from_secs(15);
-/// A write that takes longer meets nobody.
+/// A viewer that takes nothing for longer is gone. However slowly it takes something, it stays.
 const WRITE: Duration = Duration::from_secs(20);
 /// Bytes of a stream that the system keeps for a viewer, before it doubles them.
 const SEND_BUFFER: usize = 16 * 1024;
@@ -109,11 +109,16 @@ fn head(source: &Source) -> String {
     head
 }
 
-async fn write(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    match tokio::time::timeout(WRITE, socket.write_all(bytes)).await {
-        Ok(written) => written,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+async fn write(socket: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match tokio::time::timeout(WRITE, socket.write(bytes)).await {
+            Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(Ok(written)) => bytes = &bytes[written..],
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
     }
+    Ok(())
 }
 
 /// Keeps the system's share of a viewer small, and finds out when the other side is gone. A system

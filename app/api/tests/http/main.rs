@@ -214,11 +214,11 @@ async fn chat_checks_before_it_keeps_anything() {
         assert_eq!(send("k1", "another").await.0, 409);
         let (_, stopped) = answer(world.post("/chat", &json!({"message": "/stop"}))).await;
         assert_eq!(stopped["response"], "Stopped.");
-        let (status, _) = answer(
-            world.call(CHAT, Method::POST, "/chat").json(&json!({"message": "/approve ABCDEFGH"})),
-        )
-        .await;
-        assert_eq!(status, 403);
+        // Who may answer depends on the question, and this one is nobody's.
+        let approve = json!({"message": "/approve ABCDEFGH"});
+        let (status, none) = answer(world.call(CHAT, Method::POST, "/chat").json(&approve)).await;
+        let said = none["response"].as_str().unwrap_or_default();
+        assert!(status == 200 && said.contains("no question"), "{status}: {none}");
     })
     .await;
 }

@@ -71,6 +71,8 @@ async fn whoever_reads_late_reads_everything() {
         let others = async {
             assert!(prompt.whole().await == whole, "others are not held up");
             owner.reaches(&turn, "complete").await;
+            // Longer than one may take nothing: what it has begun to be told takes it minutes.
+            tokio::time::sleep(Duration::from_secs(25)).await;
         };
         // Who takes nothing for twenty seconds is cut off.
         let falls_behind = async {
