@@ -427,11 +427,6 @@ pub(crate) fn looks(times: usize, step: usize) -> ModelStream {
     replies((0..times).map(call).collect())
 }
 
-/// It calls a tool that needs no arguments.
-pub(crate) fn calls(tool: &str) -> ModelStream {
-    replies(vec![call(tool, 0, "{}")])
-}
-
 fn call(tool: &str, n: usize, arguments: &str) -> Part {
     let (id, arguments) = (format!("call_{n}"), arguments.to_owned());
     Part::call(ToolCall { id, name: tool.to_owned(), arguments })
@@ -443,7 +438,7 @@ pub(crate) fn falls_silent() -> ModelStream {
     stream::iter([word]).chain(stream::pending()).boxed()
 }
 
-fn replies(parts: Vec<Part>) -> ModelStream {
+pub(crate) fn replies(parts: Vec<Part>) -> ModelStream {
     let reply = ModelReply { model: "peer-1".into(), parts, blocks: None, usage: Usage::default() };
     stream::iter([Ok(ModelEvent::Done(Box::new(reply)))]).boxed()
 }

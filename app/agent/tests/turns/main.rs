@@ -5,5 +5,4 @@ mod desk;
 mod outage;
 mod side_by_side;
 mod silence;
-mod spans;
 mod title;

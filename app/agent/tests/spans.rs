@@ -1,7 +1,17 @@
-//! What a trace shows of a turn.
+//! What a trace shows of a turn. A program of its own: which spans anybody wants is kept once for all
+//! threads, and asked of the one that meets a span first.
 
-use crate::desk::{Desk, Peer, calls, says};
-use famulus_core::clock::SystemClock;
+#![expect(clippy::expect_used, reason = "a test's helpers fail the test")]
+
+#[path = "turns/desk.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod desk;
+
+use desk::{Desk, Peer, replies, says};
+use famulus_core::{
+    clock::SystemClock,
+    message::{Part, ToolCall},
+};
 use famulus_tools::{
     Catalogue, PluginPorts, Ports,
     fake::{
@@ -36,9 +46,12 @@ async fn the_model_and_each_tool_have_a_span_within_that_of_their_turn() {
     desk.tools = Arc::new(Catalogue::new(&ports).unwrap());
     let trace = Trace::default();
     let _until_end = tracing::subscriber::set_default(trace.clone());
-    desk.drive(Peer::new(|n, _| if n == 0 { calls("get_time") } else { says("Now.") }))
-        .await
-        .unwrap();
+    let time = || ToolCall { id: "call_0".into(), name: "get_time".into(), arguments: "{}".into() };
+    let peer = Peer::new(move |n, _| match n {
+        0 => replies(vec![Part::call(time())]),
+        _ => says("Now."),
+    });
+    desk.drive(peer).await.unwrap();
 
     let spans = trace.spans.lock();
     let named: Vec<_> =
