@@ -16,6 +16,7 @@ pub(crate) mod outbox;
 pub(crate) mod people;
 pub(crate) mod plugins;
 pub(crate) mod queue;
+mod reply;
 pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod tokens;
