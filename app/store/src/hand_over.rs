@@ -15,24 +15,14 @@ use famulus_queue::{Class, Job, hint::Topic, lane};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Moves what the turn leaves unread to a new turn, and returns that. What was accepted before a stop
-/// ended with it. The caller holds the conversation's row.
+/// Moves what the turn leaves unread (`left_unread` of the migrations) to a new turn, and returns
+/// that. The turn has ended, and the caller holds the conversation's row.
 pub(crate) async fn hand_over(
     conn: &mut PgConnection,
     from: Place,
 ) -> Result<Option<TurnId>, Error> {
     let unread = sqlx::query_scalar!(
-        "select m.id from message m join turn t on t.id = m.turn_id
-         where m.conversation_id = $1 and m.turn_ord = $2 and m.turn_id = $3
-           and m.role = 'user' and m.seq <> m.turn_ord and m.moved_from is null
-           and (t.cancel_requested_at is null or m.created_at > t.cancel_requested_at)
-           and (not m.seen or not exists (
-               select 1 from message r
-               where r.conversation_id = $1 and r.turn_ord = $2 and r.turn_id = $3
-                 and r.role = 'assistant' and r.model is not null and r.seq > m.seq))
-         order by m.seq",
-        from.conversation,
-        from.ord,
+        r#"select message as "message!" from left_unread($1) order by seq"#,
         from.turn.0,
     )
     .fetch_all(&mut *conn)
@@ -95,11 +85,8 @@ impl Store {
             "select t.id from turn t
              where t.state in ('failed', 'cancelled') and t.successor_id is null
                and t.ended_at > now() - interval '1 day'
-               and exists (select 1 from message m
-                           where m.conversation_id = t.conversation_id and m.turn_ord = t.ord
-                             and m.turn_id = t.id and m.role = 'user' and m.seq <> m.turn_ord
-                             and m.moved_from is null)
-             order by t.ended_at desc limit $1",
+               and exists (select 1 from left_unread(t.id))
+             order by t.ended_at limit $1",
             AT_ONCE,
         )
         .fetch_all(&mut *tx)
@@ -110,10 +97,8 @@ impl Store {
         for turn in left {
             let mut tx = self.begin(Scope::System).await?;
             let (place, _) = history::place(&mut tx, TurnId(turn)).await?;
-            if hand_over(&mut tx, place).await?.is_some() {
-                begun += 1;
-                tx.commit().await.map_err(Error::on("hand over what a turn did not read"))?;
-            }
+            begun += u64::from(hand_over(&mut tx, place).await?.is_some());
+            tx.commit().await.map_err(Error::on("hand over what a turn did not read"))?;
         }
         if begun > 0 {
             self.hints.announce(Topic::Turn);

@@ -167,6 +167,24 @@ async fn what_an_older_release_left_unread_is_found() {
         // It fails a turn and forgets what joined it.
         let ends = "update turn set state = 'failed', ended_at = now() where id = $1";
         sqlx::query(ends).bind(scene.turn.0).execute(&world.admin).await.unwrap();
+        // More turns than one sweep takes were stopped since, each with what had joined it.
+        sqlx::query(
+            "with t as (
+                 insert into turn (id, conversation_id, person_id, actor_id, agent_id, ord, began_by,
+                                   state, cancel_requested_at, ended_at)
+                 select gen_random_uuid(), conversation_id, person_id, actor_id, agent_id, ord + 10 * n,
+                        began_by, 'cancelled', now() + interval '1 hour', now() + interval '1 second'
+                 from turn, generate_series(1, 60) n where id = $1
+                 returning *)
+             insert into message (id, conversation_id, person_id, turn_id, turn_ord, seq, role,
+                                  provenance, parts, body)
+             select gen_random_uuid(), conversation_id, person_id, id, ord, ord + 1, 'user', 'member',
+                    '', '' from t",
+        )
+        .bind(scene.turn.0)
+        .execute(&world.admin)
+        .await
+        .unwrap();
         assert_eq!(store.hand_over_leftovers().await.unwrap(), 1);
         let (next, _) = answering(world, &scene, left.message).await;
         assert_ne!(next, scene.turn);
