@@ -11,7 +11,7 @@ use famulus_core::{
     ids::{MessageId, TurnId},
     message::{Message, Part, PartBody, Sentinel, visible_text},
     outbound::{Channel, ReplyRule},
-    turn::{Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, TurnState},
+    turn::{Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, STOPPED, TurnState},
 };
 use std::sync::Arc;
 
@@ -125,9 +125,6 @@ impl Driver {
         delivering.map(|(name, _)| name.clone()).collect()
     }
 }
-
-/// What whoever wrote to a turn that was stopped is told.
-const STOPPED: &str = "Stopped.";
 
 fn went_wrong(reason: &str) -> String {
     format!("Something went wrong: {reason}.")

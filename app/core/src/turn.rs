@@ -207,6 +207,9 @@ pub struct Ending {
     pub complete: Arc<Envelope>,
 }
 
+/// What whoever wrote to a turn that was stopped is told.
+pub const STOPPED: &str = "Stopped.";
+
 /// How a turn ends whose workers died again and again.
 #[derive(Clone, Debug)]
 pub struct Burial {

@@ -14,9 +14,28 @@ const AT_ONCE: i64 = 50;
 /// Schedules are looked at this often even if none is due: another process may have added one.
 const LOOK: Duration = Duration::from_secs(15);
 const RETENTION: Duration = Duration::from_hours(1);
-/// A start has better things to do than to delete what is old.
 const AFTER_START: Duration = Duration::from_mins(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// When a sweep begins anew.
+struct Beat {
+    next: Duration,
+    then: Duration,
+    shutdown: CancellationToken,
+}
+
+impl Beat {
+    /// Once an hour, but not while the start has better things to do.
+    fn hourly(shutdown: CancellationToken) -> Self {
+        Self { next: AFTER_START, then: RETENTION, shutdown }
+    }
+
+    /// Waits; false when the process ends.
+    async fn comes(&mut self) -> bool {
+        let pause = std::mem::replace(&mut self.next, self.then);
+        self.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()
+    }
+}
 
 /// Starts the turns of schedules as they fall due.
 pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
@@ -49,13 +68,10 @@ pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: Can
 
 /// Hands over what turns left unread that an older release ended beside this one.
 pub(crate) async fn leftovers(store: Store, shutdown: CancellationToken) {
-    loop {
+    let mut beat = Beat { next: Duration::ZERO, then: LOOK, shutdown };
+    while beat.comes().await {
         if let Err(error) = store.hand_over_leftovers().await {
             tracing::warn!(error = %chain(&error), "looking for unread messages failed");
-        }
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
         }
     }
 }
@@ -67,13 +83,8 @@ pub(crate) async fn retention(
     keep: Retention,
     shutdown: CancellationToken,
 ) {
-    let mut pause = AFTER_START;
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-        pause = RETENTION;
+    let mut beat = Beat::hourly(shutdown);
+    while beat.comes().await {
         match store.sweep_old(clock.now(), &keep).await {
             Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
             Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
@@ -89,13 +100,8 @@ pub(crate) async fn bundles(
     shutdown: CancellationToken,
 ) {
     let Installed { plugins, kept_bundles } = installed;
-    let mut pause = AFTER_START;
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-        pause = RETENTION;
+    let mut beat = Beat::hourly(shutdown);
+    while beat.comes().await {
         let list = match plugins.installed().await {
             Ok(list) => list,
             Err(error) => {

@@ -210,7 +210,7 @@ impl Last<'_> {
             }
         };
         let mut delivery = false;
-        if let Some(reply) = self.reply {
+        if let Some(reply) = self.reply.filter(|_| !self.delivering.is_empty()) {
             for to in senders(conn, place, self.origin).await? {
                 if self.delivering.contains(&to.channel) && !reached(conn, turn, &to).await? {
                     let host = PersonId(place.host);

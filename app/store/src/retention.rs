@@ -53,7 +53,7 @@ impl Default for Retention {
 
 /// Days: uploads and bundles that never became whole.
 const PARTIAL: u32 = 1;
-/// Days: calls whose result came, or comes no more. Their tokens are good for as long.
+/// Days: calls whose result came, or comes no more.
 const LATE_CALLS: u32 = 30;
 
 /// How many rows went.

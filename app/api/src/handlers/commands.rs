@@ -6,7 +6,7 @@ use crate::{
     problem::Problem,
 };
 use famulus_core::{
-    approval::ApprovalState, ids::ConversationId, inbound::Command, person::Caller,
+    approval::ApprovalState, ids::ConversationId, inbound::Command, person::Caller, turn::STOPPED,
 };
 use famulus_store::{Decide, Decided};
 
@@ -25,7 +25,7 @@ pub(crate) async fn obey(
     let notice = match command {
         Command::Stop => {
             let stopped = app.api.store.stop_conversation(person.id, None, id).await?;
-            if stopped.turns.is_empty() { "Nothing was running." } else { "Stopped." }.to_owned()
+            if stopped.turns.is_empty() { "Nothing was running." } else { STOPPED }.to_owned()
         }
         Command::Approve(code) => answer(app, caller, code, true).await?,
         Command::Deny(code) => answer(app, caller, code, false).await?,

@@ -7,7 +7,7 @@ use crate::{
 };
 use famulus_core::{
     ids::{MessageId, PersonId, TurnId},
-    turn::TurnState,
+    turn::{STOPPED, TurnState},
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -17,9 +17,6 @@ const FIRST_LOOK: Duration = Duration::from_millis(250);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// A turn that runs here reports its end itself; asking is for a worker that lost its lease.
 const LOOK_HERE: Duration = Duration::from_secs(5);
-
-/// What whoever waits for a turn that was stopped is told.
-const STOPPED: &str = "Stopped.";
 
 /// How a turn ended.
 pub(crate) struct End {
