@@ -1,14 +1,14 @@
 //! What every reconcile shares: the caches of the watches, the client for reads and writes, and what
 //! the process remembers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use famulus_crds::labels::PLUGIN;
 use famulus_crds::plugin::Plugin;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 
@@ -17,8 +17,7 @@ use crate::clock;
 use crate::events::Events;
 use crate::plugin::build::USER;
 use crate::plugin::error::Error;
-use crate::plugin::record::Shape;
-use crate::plugin::replace;
+use crate::plugin::replace::{self, Places};
 use crate::settings::Pods;
 use crate::users::Users;
 
@@ -33,6 +32,8 @@ pub struct Stores {
     pub claims: Cache<PersistentVolumeClaim>,
     pub jobs: Cache<Job>,
     pub pods: Cache<Pod>,
+    /// Sandboxes of Pods that were not made, by the UID of the Pod.
+    pub sandbox_events: Cache<Event>,
 }
 
 impl Default for Stores {
@@ -44,6 +45,7 @@ impl Default for Stores {
             runners: Cache::new(replace::state),
             jobs: Cache::new(stem),
             pods: Cache::new(stem),
+            sandbox_events: Cache::new(|event| event.involved_object.uid.clone()),
         }
     }
 }
@@ -53,7 +55,8 @@ fn stem<K: ResourceExt>(object: &K) -> Option<String> {
 }
 
 impl Stores {
-    /// Waits until every first list has been read.
+    /// Waits until every first list has been read, but for that of events: nothing rests on having
+    /// all of them.
     pub async fn ready(&self) {
         self.plugins.ready().await;
         self.identities.ready().await;
@@ -72,11 +75,10 @@ pub struct Context {
     pub stores: Stores,
     pub users: Users,
     pub events: Events,
+    pub replacing: Places,
     clock: fn() -> Timestamp,
     /// Failures in a row, by Plugin. Held for single lookups only.
     failures: Mutex<BTreeMap<String, u32>>,
-    /// Shapes of Pods that did not start in a user namespace, so that not every Plugin tries.
-    without_namespace: Mutex<BTreeSet<Shape>>,
 }
 
 impl Context {
@@ -88,10 +90,10 @@ impl Context {
             namespace,
             pods,
             root_key,
+            replacing: Places::default(),
             stores: Stores::default(),
             clock: clock::now,
             failures: Mutex::default(),
-            without_namespace: Mutex::default(),
         }
     }
 
@@ -137,16 +139,6 @@ impl Context {
     pub fn forget(&self, plugin: &str, uid: &str) {
         self.succeeded(plugin);
         self.users.free(uid);
-    }
-
-    pub fn without_namespace(&self) -> BTreeSet<Shape> {
-        self.without_namespace.lock().clone()
-    }
-
-    /// Pods of this shape do not start in a user namespace.
-    pub fn note_without_namespace(&self, shape: &Shape) {
-        let mut shapes = self.without_namespace.lock();
-        shapes.insert(shape.clone());
     }
 }
 

@@ -11,6 +11,7 @@ use famulus_crds::plugin::Plugin;
 use famulus_lifecycle::{OnExit, Tasks};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Event as SandboxEvent;
 use kube::core::{DeserializeGuard, ObjectMeta, PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event};
@@ -27,6 +28,9 @@ use crate::work_queue::WorkQueue;
 /// Objects in one answer while a list is read. What is kept of one lies among what was read with it,
 /// and holds on to the pages of memory around it: few at a time leave few such pages.
 const PAGE: u32 = 50;
+
+/// What the kubelet calls it when the sandbox of a Pod cannot be made.
+const SANDBOX_FAILED: &str = "reason=FailedCreatePodSandBox";
 
 /// A Plugin as the controller queues it: its name. What else is known of it is in its cache.
 pub type Queued = PartialObjectMeta<Plugin>;
@@ -45,6 +49,7 @@ pub fn start(
     children(context, client, queue, tasks, "watch.runners", |stores| &stores.runners);
     children(context, client, queue, tasks, "watch.jobs", |stores| &stores.jobs);
     children(context, client, queue, tasks, "watch.pods", |stores| &stores.pods);
+    sandbox_events(context, client, queue, tasks);
 }
 
 fn plugins(
@@ -142,6 +147,37 @@ fn children<K>(
                 };
                 cache(&context.stores).apply(event);
                 for name in about {
+                    queue.push(name);
+                }
+            }
+        }
+    });
+}
+
+/// Events about Pods whose sandbox could not be made: nothing else is asked for.
+fn sandbox_events(context: &Arc<Context>, client: &Client, queue: &WorkQueue, tasks: &Tasks) {
+    let api: Api<DeserializeGuard<SandboxEvent>> =
+        Api::namespaced(client.clone(), &context.namespace);
+    let (context, queue) = (Arc::clone(context), queue.clone());
+    let token = tasks.token();
+    tasks.spawn_loop("watch.sandbox_events", OnExit::Restart, move || {
+        let (api, context, queue) = (api.clone(), Arc::clone(&context), queue.clone());
+        let token = token.clone();
+        async move {
+            let config = watcher::Config::default().fields(SANDBOX_FAILED).page_size(PAGE);
+            let events = watch(api, config).default_backoff();
+            let events = events.take_until(token.cancelled_owned());
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                let Some(event) = readable(event) else { continue };
+                let pod = match &event {
+                    Event::Apply(told) => told.involved_object.name.clone(),
+                    // Whoever begins looks at all.
+                    Event::InitApply(_) | Event::Delete(_) | Event::Init | Event::InitDone => None,
+                };
+                context.stores.sandbox_events.apply(event);
+                let pod = pod.and_then(|pod| context.stores.pods.get(&pod));
+                for name in pod.into_iter().flat_map(|pod| belongs_to(&context, pod.as_ref())) {
                     queue.push(name);
                 }
             }

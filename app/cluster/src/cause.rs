@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use crate::cluster::Cluster;
 use crate::runner::{Ended, Runner};
 
-/// The kubelet tells it up to some seconds after the successor serves.
-const TOLD: Duration = Duration::from_secs(3);
+/// The kubelet tells it up to some seconds after the successor serves, and later on a busy node.
+const TOLD: Duration = Duration::from_secs(10);
 
 impl Cluster {
     /// The result; if its call was lost with a runner that took more memory than it may have, it says

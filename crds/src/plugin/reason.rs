@@ -82,6 +82,7 @@ reasons! {
     NetworkNotProbed: NetworkIsolated = Unknown, "no runner has looked yet";
     NetworkUnknown: NetworkIsolated = Unknown, "the probe could not tell, and so nothing of the plugin runs";
     NetworkOpen: NetworkIsolated = False, "it reached what it must not reach, and so nothing of the plugin runs";
+    NodeReachable: NetworkIsolated = False, "its network is closed but for its own node, whose kubelet answers";
     OpenNetworkAccepted: NetworkIsolated = False, "its network is open or unknown, and the installation says to run it all the same";
 
     AsAsked: Confined = True, "its Pod is confined as was asked for";

@@ -21,7 +21,7 @@ use super::error::Error;
 use super::observe::Observed;
 use super::plan::Plan;
 use super::quantity;
-use super::replace::{self, Change, SHAPE};
+use super::replace::{self, SHAPE};
 use crate::context::Context;
 
 /// In the order in which the kubelet needs them. The record is written with the Secret, before what
@@ -75,11 +75,11 @@ impl Writer<'_> {
     {
         match live {
             Some(live) if is_settled(live, wanted) => Ok(()),
-            _ => self.write(wanted).await,
+            _ => self.write(wanted).await.map(drop),
         }
     }
 
-    async fn write<K>(&self, wanted: &K) -> Result<(), Error>
+    async fn write<K>(&self, wanted: &K) -> Result<K, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Serialize
@@ -93,7 +93,7 @@ impl Writer<'_> {
         metrics::counter!("famulus_operator_writes_total", "kind" => kind.clone()).increment(1);
         let parameters = PatchParams::apply(OPERATOR).force();
         let written = self.api::<K>().patch(&name, &parameters, &Patch::Apply(wanted)).await;
-        written.map(drop).map_err(|source| Error::Apply { kind, name, source })
+        written.map_err(|source| Error::Apply { kind, name, source })
     }
 
     async fn settle_runner(
@@ -104,24 +104,33 @@ impl Writer<'_> {
     ) -> Result<(), Error> {
         let live = observed.runner.as_deref();
         let shape = runner.annotations().get(SHAPE).map_or("", String::as_str);
-        let others = if plan.recalls { 0 } else { observed.others_replaced };
-        match replace::decide(live, shape, others) {
-            Change::Now => self.settle(live, runner).await,
-            Change::Later => {
-                let wanted = runner.spec.replicas;
-                let there = live.and_then(|live| live.spec.replicas);
-                if wanted == there {
-                    return Ok(());
-                }
-                let patch = Patch::Merge(json!({"spec": {"replicas": wanted}}));
-                let name = runner.name_any();
-                let parameters =
-                    PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };
-                let written = self.api::<Deployment>().patch(&name, &parameters, &patch).await;
-                let kind = "Deployment".to_owned();
-                written.map(drop).map_err(|source| Error::Apply { kind, name, source })
-            }
+        let at_once = plan.recalls || plan.idles;
+        if at_once || !replace::interrupts(live, shape) {
+            return self.settle(live, runner).await;
         }
+        let Context { replacing, stores, .. } = self.context;
+        match replacing.take(&runner.name_any(), &stores.runners) {
+            Some(place) => {
+                place.hold(&self.write(runner).await?);
+                Ok(())
+            }
+            None => self.scale(live, runner).await,
+        }
+    }
+
+    /// Others are being replaced: the number of runners alone is changed.
+    async fn scale(&self, live: Option<&Deployment>, runner: &Deployment) -> Result<(), Error> {
+        let wanted = runner.spec.replicas;
+        if wanted == live.and_then(|live| live.spec.replicas) {
+            return Ok(());
+        }
+        let patch = Patch::Merge(json!({"spec": {"replicas": wanted}}));
+        let name = runner.name_any();
+        let parameters =
+            PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };
+        let written = self.api::<Deployment>().patch(&name, &parameters, &patch).await;
+        let kind = "Deployment".to_owned();
+        written.map(drop).map_err(|source| Error::Apply { kind, name, source })
     }
 
     /// A mounted Secret arrives after about a minute; with a changed Pod, within a second.

@@ -10,6 +10,7 @@ use super::build::containers::accepts_open_network;
 use super::observe::Observed;
 use super::pod_status;
 use super::record::{ProbeResult, Record};
+use super::refusal::asks;
 use super::validate::Valid;
 use crate::settings::Pods;
 
@@ -19,13 +20,15 @@ pub fn update_record(record: &mut Record, valid: &Valid, observed: &Observed, po
     let found = observed.pods.iter().filter_map(|pod| {
         let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.clone());
         let probed = pod_status::probed(pod).filter(|_| class == valid.class)?;
-        Some((pod.creation_timestamp(), class, probed))
+        Some((pod.creation_timestamp(), class, probed, asks(pod)))
     });
-    if let Some((_, class, probed)) = found.max_by_key(|(created, ..)| created.clone()) {
+    if let Some((_, class, probed, asked)) = found.max_by_key(|(created, ..)| created.clone()) {
         record.seen = Some(ProbeResult {
             network: probed.network,
             detail: probed.detail,
             user_namespace: probed.user_namespace,
+            asked: Some(asked),
+            node: probed.node,
             class,
         });
     } else if record.seen.as_ref().is_some_and(|seen| seen.class != valid.class) {
@@ -47,15 +50,23 @@ fn of_runner(record: &mut Record, valid: &Valid, observed: &Observed) {
     let tells = |pod: &&Arc<Pod>| pod_status::is_ready(pod) && !accepts_open_network(pod);
     let Some(pod) = observed.runners().find(tells) else { return };
     let Some(spec) = &pod.spec else { return };
-    let is_closed = record.seen.as_ref().is_some_and(|seen| seen.network == Network::Closed);
-    if is_closed || spec.runtime_class_name != valid.class {
+    let asked = asks(pod);
+    let is_known = record.seen.as_ref().is_some_and(|seen| {
+        seen.network == Network::Closed && seen.asked.is_none_or(|before| before == asked)
+    });
+    if is_known || spec.runtime_class_name != valid.class {
         return;
     }
-    let namespace = record.seen.as_ref().map(|seen| seen.user_namespace);
+    // What was seen of a Pod that had not asked alike says nothing of this one.
+    let alike = record.seen.as_ref().filter(|seen| seen.asked.is_none_or(|before| before == asked));
+    let namespace = alike.map(|seen| seen.user_namespace);
     record.seen = Some(ProbeResult {
         network: Network::Closed,
         detail: "its runner found it closed".to_owned(),
-        user_namespace: namespace.unwrap_or_else(|| spec.host_users == Some(false)),
+        user_namespace: namespace.unwrap_or(asked),
+        asked: Some(asked),
+        // What a probe in an open network reached says nothing of a closed one.
+        node: None,
         class: spec.runtime_class_name.clone(),
     });
 }

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod pod_status;
 mod quantity;
 pub mod record;
+pub mod refusal;
 pub mod replace;
 mod report;
 pub mod status;
@@ -71,10 +72,7 @@ pub async fn reconcile(plugin: Arc<Plugin>, context: &Context) -> Result<Duratio
             return Ok(REFUSED);
         }
     };
-    let plan = plan::plan(&valid, &observed, &context.pods, &context.without_namespace());
-    if plan.record.fallen_back.as_ref() == Some(&plan.shape) {
-        context.note_without_namespace(&plan.shape);
-    }
+    let plan = plan::plan(&valid, &observed, &context.pods);
     let desired = build::build(build::BuildInput {
         valid: &valid,
         plan: &plan,

@@ -13,12 +13,12 @@ use famulus_crds::plugin::Plugin;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{Resource, ResourceExt};
 
 use super::build::{self, USER};
 use super::error::Error;
-use super::replace;
+use crate::cache::Cache;
 use crate::context::Context;
 
 /// What is known about one Plugin.
@@ -32,12 +32,12 @@ pub struct Observed {
     pub runner: Option<Arc<Deployment>>,
     pub jobs: Vec<Arc<Job>>,
     pub pods: Vec<Arc<Pod>>,
+    /// What the kubelet said of sandboxes that it could not make, by the UID of the Pod.
+    pub sandbox_events: BTreeMap<String, Vec<Arc<Event>>>,
     pub mounted: Option<Secret>,
     pub config: Config,
     /// The user that its Pods run as.
     pub user: i64,
-    /// Runners of other Plugins that are being replaced.
-    pub others_replaced: usize,
     pub now: Timestamp,
 }
 
@@ -78,6 +78,12 @@ impl Observed {
         self.of_part(Part::Runner).filter(|pod| pod.metadata.deletion_timestamp.is_none())
     }
 
+    /// Why the sandbox of this Pod was not made.
+    pub fn sandbox_events(&self, pod: &Pod) -> &[Arc<Event>] {
+        let uid = pod.metadata.uid.as_ref();
+        uid.and_then(|uid| self.sandbox_events.get(uid)).map_or(&[], Vec::as_slice)
+    }
+
     /// The Pods that are there for `part`.
     pub fn of_part(&self, part: Part) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods
@@ -109,14 +115,15 @@ pub async fn observe(plugin: Arc<Plugin>, context: &Context) -> Result<Observed,
     ];
     let user = context.users.of(&uid, noted.into_iter().flatten().next());
     let user = user.ok_or_else(|| Error::NoUser { name: name.clone() })?;
+    let pods = stores.pods.indexed(&stem);
     Ok(Observed {
         taken_by: taken_by(&plugin, &stores.plugins.indexed(&plugin.spec.name)),
         identity,
         claim,
-        others_replaced: replace::others(runner.as_deref(), &stores.runners),
         runner,
         jobs: stores.jobs.indexed(&stem).into_iter().filter(owned(&uid)).collect(),
-        pods: stores.pods.indexed(&stem),
+        sandbox_events: sandbox_events(&pods, &stores.sandbox_events),
+        pods,
         mounted,
         config,
         user,
@@ -168,6 +175,12 @@ fn given(name: &str, stem: &str, secret: Option<Secret>, mounted: Option<&Secret
         }
     }
     Config::Values { values, unreadable }
+}
+
+fn sandbox_events(pods: &[Arc<Pod>], events: &Cache<Event>) -> BTreeMap<String, Vec<Arc<Event>>> {
+    let uids = pods.iter().filter_map(|pod| pod.metadata.uid.clone());
+    let all = uids.map(|uid| (uid.clone(), events.indexed(&uid)));
+    all.filter(|(_, events)| !events.is_empty()).collect()
 }
 
 /// Where two have one name, the older one has it.

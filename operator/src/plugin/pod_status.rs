@@ -144,13 +144,17 @@ pub fn start(pod: &Pod, now: Timestamp) -> Option<Trouble> {
     }
     let since = scheduled.filter(|it| it.status == "True")?.last_transition_time.as_ref()?.0;
     let patience = if has_claim(pod) { START_WITH_CLAIM } else { START };
-    let began = statuses(pod).any(|status| {
+    (!has_begun(pod) && now.duration_since(since) > patience).then_some(Trouble::Stuck)
+}
+
+/// Whether a container of it runs or ran, or could.
+pub fn has_begun(pod: &Pod) -> bool {
+    statuses(pod).any(|status| {
         let state = status.state.as_ref();
         state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
             || status.restart_count > 0
             || !status.image_id.is_empty()
-    });
-    (!began && now.duration_since(since) > patience).then_some(Trouble::Stuck)
+    })
 }
 
 /// What is to be said of a runner whose container runs and takes no calls.
@@ -204,7 +208,8 @@ fn waits(status: &ContainerStatus) -> Option<Trouble> {
     }
 }
 
-fn has_claim(pod: &Pod) -> bool {
+/// Whether it mounts a volume claim.
+pub fn has_claim(pod: &Pod) -> bool {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
     volumes.into_iter().flatten().any(|volume| volume.persistent_volume_claim.is_some())
 }

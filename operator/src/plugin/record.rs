@@ -4,6 +4,8 @@
 //! annotation of the Plugin's mounted Secret: record and what is mounted change in one write. It can
 //! be lost with the Secret; then the plugin is built anew.
 
+use std::net::SocketAddr;
+
 use famulus_protocol::revision::{Bundled, Network};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -46,9 +48,12 @@ pub struct Record {
     /// What the last probe found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<ProbeResult>,
-    /// Pods of this shape did not start in a user namespace.
+    /// Nodes that refused a Pod its user namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<NodeRefusal>,
+    /// No node but those took a Pod of this shape.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fallen_back: Option<Shape>,
+    pub nowhere_else: Option<Shape>,
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -97,18 +102,40 @@ pub struct ProbeResult {
     pub network: Network,
     pub detail: String,
     pub user_namespace: bool,
+    /// Whether the Pod had asked for a user namespace. Older operators did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<bool>,
+    /// The kubelet of its node, where that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<SocketAddr>,
     /// The RuntimeClass of the Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
 }
 
 /// What decides whether a Pod starts in a user namespace, beside the node.
-#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Whether it mounts a volume claim: its file system must be one that maps ids.
     pub claim: bool,
+    /// The StorageClass of the claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<String>,
+}
+
+/// A node refused a Pod its user namespace.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct NodeRefusal {
+    pub node: String,
+    pub shape: Shape,
+    /// What the node said.
+    pub said: String,
+    pub at: Timestamp,
+    /// The owner's annotation that asked for a new build, as it was then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<String>,
 }
 
 impl Record {
@@ -176,7 +203,8 @@ mod tests {
 
     #[test]
     fn what_was_written_by_an_older_operator_is_read() {
-        let old = r#"{"rendered":3,"content":"c","serving":{"digest":"sha256:00"},"later":1}"#;
+        let old = r#"{"rendered":3,"content":"c","serving":{"digest":"sha256:00"},"later":1,
+            "fallen_back":{"claim":true}}"#;
         let annotations = [(RECORD.to_owned(), old.to_owned())].into();
         let mut secret = Secret::default();
         secret.metadata.annotations = Some(annotations);

@@ -1,10 +1,16 @@
 //! Replacing runners whose Pods should look different: another image, class or amount.
 //!
 //! A runner that is down is changed at once. One that runs is told to end, which waits for its calls
-//! (the Deployment's grace), and only a few Plugins go through that at a time.
+//! (the Deployment's grace), and only a few Plugins go through that at a time: each takes a place
+//! before it writes. Plugins are worked on beside each other, and a watch tells late of what was
+//! written, so that a place is held until the cache has what was written; from then on the cache says
+//! whether the runner is still being replaced.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
+use parking_lot::Mutex;
 
 use crate::cache::Cache;
 
@@ -17,26 +23,64 @@ pub const SHAPE: &str = "famulus.dev/shape";
 /// What the cache finds runners by that are being replaced.
 pub const REPLACED: &str = "replaced";
 
-/// What becomes of a runner whose shape differs from what it should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    Now,
-    /// Others are being replaced: the number of runners alone is changed.
-    Later,
+/// Whether a runner that is up ends when this shape is written.
+pub fn interrupts(live: Option<&Deployment>, shape: &str) -> bool {
+    live.is_some_and(|live| {
+        let same = live.annotations().get(SHAPE).is_some_and(|live| live == shape);
+        !same && !is_down(live)
+    })
 }
 
-pub fn decide(live: Option<&Deployment>, shape: &str, others_replaced: usize) -> Change {
-    let Some(live) = live else { return Change::Now };
-    let same = live.annotations().get(SHAPE).is_some_and(|live| live == shape);
-    if same || is_down(live) || others_replaced < AT_A_TIME { Change::Now } else { Change::Later }
+/// Who replaces a runner now.
+#[derive(Default)]
+pub struct Places {
+    /// By the runner's name: the generation that was written, once it is. Held for single steps only.
+    taken: Mutex<BTreeMap<String, Option<i64>>>,
 }
 
-/// How many runners of other Plugins are being replaced. It is only asked for a runner that is up.
-pub(super) fn others(live: Option<&Deployment>, runners: &Cache<Deployment>) -> usize {
-    let Some(live) = live.filter(|live| !is_down(live)) else { return 0 };
-    let mut replaced = runners.names(REPLACED);
-    replaced.remove(&live.name_any());
-    replaced.len()
+/// A place for one runner. It is given back when it is dropped before anything was written.
+pub struct Place<'a> {
+    places: &'a Places,
+    runner: String,
+}
+
+impl Places {
+    /// A place for this runner, unless others have all of them.
+    pub fn take<'a>(&'a self, runner: &str, runners: &Cache<Deployment>) -> Option<Place<'a>> {
+        let mut taken = self.taken.lock();
+        taken.retain(|name, written| {
+            written.is_none_or(|written| {
+                let seen = runners.get(name).and_then(|live| live.metadata.generation);
+                seen.is_some_and(|seen| seen < written)
+            })
+        });
+        // In this order: what the cache knows since then is among those.
+        let mut busy = runners.names(REPLACED);
+        busy.extend(taken.keys().cloned());
+        busy.remove(runner);
+        if busy.len() >= AT_A_TIME {
+            return None;
+        }
+        taken.insert(runner.to_owned(), None);
+        Some(Place { places: self, runner: runner.to_owned() })
+    }
+}
+
+impl Place<'_> {
+    /// Holds it until the cache has what was written.
+    pub fn hold(self, written: &Deployment) {
+        let generation = written.metadata.generation.unwrap_or_default();
+        self.places.taken.lock().insert(self.runner.clone(), Some(generation));
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock();
+        if taken.get(&self.runner) == Some(&None) {
+            taken.remove(&self.runner);
+        }
+    }
 }
 
 /// The key of a runner that is being replaced.
@@ -62,6 +106,7 @@ fn is_replaced(runner: &Deployment) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
 
     use super::*;
@@ -76,19 +121,59 @@ mod tests {
     }
 
     #[test]
-    fn only_a_few_that_run_are_replaced_at_a_time() {
+    fn only_a_runner_that_is_up_is_interrupted_and_by_another_shape() {
         let up = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1});
         let table = [
-            (None, 9, Change::Now),
-            (Some(runner("old", 0, json!({}))), 9, Change::Now),
-            (Some(runner("new", 1, up.clone())), 9, Change::Now),
-            (Some(runner("old", 1, up.clone())), 2, Change::Now),
-            (Some(runner("old", 1, up.clone())), 3, Change::Later),
-            (Some(runner("old", 0, up.clone())), 3, Change::Later),
+            (None, false),
+            (Some(runner("old", 0, json!({}))), false),
+            (Some(runner("new", 1, up.clone())), false),
+            (Some(runner("old", 1, up.clone())), true),
+            (Some(runner("old", 0, up.clone())), true),
         ];
-        for (live, others, expected) in table {
-            assert_eq!(decide(live.as_ref(), "new", others), expected, "{live:?} {others}");
+        for (live, expected) in table {
+            assert_eq!(interrupts(live.as_ref(), "new"), expected, "{live:?}");
         }
+    }
+
+    /// A cache with runners that are up, by name, with their generation.
+    fn cache(runners: &[(&str, i64)]) -> Cache<Deployment> {
+        let cache = Cache::new(state);
+        for (name, generation) in runners {
+            let up = json!({
+                "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1,
+                "readyReplicas": 1,
+            });
+            let mut runner = runner("s", 1, up);
+            runner.metadata.name = Some((*name).to_owned());
+            runner.metadata.generation = Some(*generation);
+            cache.apply(Event::Apply(runner));
+        }
+        cache
+    }
+
+    #[test]
+    fn a_place_is_held_until_the_cache_has_what_was_written() {
+        let all = ["a", "b", "c", "d"];
+        let old = cache(&all.map(|name| (name, 1)));
+        let new = cache(&all.map(|name| (name, 2)));
+        let places = Places::default();
+        let mut written = runner("new", 1, json!({}));
+        written.metadata.generation = Some(2);
+        for name in ["a", "b", "c"] {
+            places.take(name, &old).unwrap().hold(&written);
+        }
+        assert!(places.take("d", &old).is_none(), "the cache knows nothing of them yet");
+        assert!(places.take("a", &old).is_some(), "it has one");
+        assert!(places.take("d", &new).is_some(), "they were written, and are up again");
+    }
+
+    #[test]
+    fn a_place_is_given_back_when_nothing_was_written() {
+        let (old, places) = (cache(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]), Places::default());
+        let three = ["a", "b", "c"].map(|name| places.take(name, &old).unwrap());
+        assert!(places.take("d", &old).is_none());
+        drop(three);
+        assert!(places.take("d", &old).is_some());
     }
 
     #[test]

@@ -69,6 +69,9 @@ fn is_ready(condition: &Condition) -> bool {
     condition.kind == "Ready" && condition.status == ConditionStatus::True
 }
 
+/// Bytes of an event's note at most: the API server refuses a longer one whole.
+const LONGEST_NOTE: usize = 1024;
+
 /// One event for each condition whose status or reason changed. What holds from the beginning is not
 /// news, but what is wrong from the beginning is.
 fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
@@ -85,13 +88,22 @@ fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
             events.push(Event {
                 type_: if is_wrong(condition) { EventType::Warning } else { EventType::Normal },
                 reason: condition.reason.clone(),
-                note: Some(condition.message.clone()),
+                note: Some(note(&condition.message)),
                 action: "Reconcile".to_owned(),
                 secondary: None,
             });
         }
     }
     events
+}
+
+/// What fits; the condition has the whole.
+fn note(message: &str) -> String {
+    if message.len() <= LONGEST_NOTE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(LONGEST_NOTE - '…'.len_utf8());
+    format!("{}…", &message[..end])
 }
 
 /// Whether somebody should do something about it.

@@ -8,6 +8,7 @@ use famulus_operator::context::Context;
 use famulus_operator::plugin::error::Error;
 use famulus_operator::plugin::reconcile;
 use famulus_operator::settings::Settings;
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -88,6 +89,17 @@ impl Bench {
         reconcile(plugin, &self.context).await
     }
 
+    /// Looks at all of these at once, with the caches as they are.
+    pub(crate) async fn reconcile_beside_each_other(&self, names: &[String]) {
+        let all = names.iter().map(|name| {
+            let plugin = self.context.stores.plugins.get(name).expect("the Plugin exists");
+            reconcile(plugin, &self.context)
+        });
+        for result in join_all(all).await {
+            result.expect("it can be reconciled");
+        }
+    }
+
     /// Looks at it until there is nothing more to write: what the watches would bring about.
     pub(crate) async fn settle(&self) {
         for _ in 0..10 {
@@ -122,11 +134,23 @@ impl Bench {
     }
 
     pub(crate) fn build_ends(&self, revision: &str, required: &[&str]) {
+        self.build_ends_saying(revision, required, "0 notes are kept\n");
+    }
+
+    /// What the operator told in events, by their reason.
+    pub(crate) fn told(&self, reason: &str) -> Vec<String> {
+        let events = self.cluster.names("events").into_iter();
+        let events = events.filter_map(|name| self.cluster.get("events", &name));
+        let told = events.filter(|event| event["reason"] == reason);
+        told.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    pub(crate) fn build_ends_saying(&self, revision: &str, required: &[&str], said: &str) {
         let bundled = json!({"done": {
             "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look", "forecast"],
             "required_keys": required, "config_keys": required,
         }});
-        let built = json!({"done": {"revision": revision, "init_output": "0 notes are kept\n"}});
+        let built = json!({"done": {"revision": revision, "init_output": said}});
         self.build_pod(&[
             ("probe", Some(probed("closed", true))),
             ("bundle", Some(bundled)),
@@ -207,8 +231,10 @@ impl Bench {
             "uid": owner["metadata"]["uid"], "controller": true,
         }]);
         assert_eq!(metadata["labels"]["famulus.dev/part"], part);
+        let mut spec = template["spec"].clone();
+        spec["nodeName"] = json!("node-1");
         json!({
-            "metadata": metadata, "spec": template["spec"],
+            "metadata": metadata, "spec": spec,
             "status": {
                 "phase": "Pending",
                 "conditions": [
@@ -219,6 +245,43 @@ impl Bench {
         })
     }
 
+    /// The kubelet could not make the sandbox of this Pod, and says so.
+    pub(crate) fn sandbox_fails(&self, pod: &str, message: &str) {
+        let pod = self.cluster.get("pods", pod).expect("the Pod exists");
+        let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
+        self.cluster.put(
+            "events",
+            json!({
+                "metadata": {"name": format!("{}.1", name.as_str().expect("a name"))},
+                "involvedObject": {"kind": "Pod", "name": name, "uid": uid},
+                "reason": "FailedCreatePodSandBox", "type": "Warning", "message": message,
+                "source": {"component": "kubelet", "host": pod["spec"]["nodeName"]},
+            }),
+        );
+    }
+
+    /// The scheduler finds no node for this Pod.
+    pub(crate) fn no_node_takes(&self, pod: &str) {
+        self.cluster.change("pods", pod, |pod| {
+            pod["spec"].as_object_mut().expect("a spec").remove("nodeName");
+            pod["status"]["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": "0/1 nodes are available: 1 node(s) didn't match the Pod's affinity",
+            }]);
+        });
+    }
+
+    /// The Pod of the runner is made, on a node, and nothing of it runs.
+    pub(crate) fn runner_is_made(&self) {
+        let owner = self.cluster.get("deployments", "weather-runner").expect("the runner exists");
+        let pod = Self::pod("weather-runner-x", "ReplicaSet", &owner, "runner", Vec::new());
+        self.cluster.put("pods", pod);
+        self.cluster.change("deployments", "weather-runner", |runner| {
+            let generation = runner["metadata"]["generation"].clone();
+            runner["status"] = json!({"observedGeneration": generation, "replicas": 1});
+        });
+    }
+
     /// The Pod of the runner starts and is ready.
     pub(crate) fn runner_starts(&self) {
         let owner = self.cluster.get("deployments", "weather-runner").expect("the runner exists");
@@ -227,9 +290,9 @@ impl Bench {
         conditions.push(json!({"type": "Ready", "status": "True"}));
         self.cluster.put("pods", pod);
         self.cluster.change("deployments", "weather-runner", |runner| {
-            runner["metadata"]["generation"] = json!(1);
+            let generation = runner["metadata"]["generation"].clone();
             runner["status"] = json!({
-                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+                "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
             });
         });
     }

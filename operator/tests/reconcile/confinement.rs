@@ -1,74 +1,20 @@
-//! User namespaces, classes and volumes: what was asked for, what there is, and what is said.
+//! Classes, volumes and networks: what was asked for, what there is, and what is said.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::bench::{Bench, probed, revision, wait};
-
-async fn waits_in_vain(bench: &Bench, time: u64) {
-    bench.settle().await;
-    bench.build_pod(&[]);
-    wait(Duration::from_secs(time));
-    bench.settle().await;
-}
-
-fn asks(bench: &Bench) -> bool {
-    let job = bench.cluster.get("jobs", &bench.job()).unwrap();
-    job["spec"]["template"]["spec"]["hostUsers"] == json!(false)
-}
-
-#[tokio::test]
-async fn a_pod_that_does_not_start_is_made_anew_without_a_user_namespace_and_it_is_said() {
-    let mut bench = Bench::new();
-    bench.plugin(json!({"state": "Ephemeral"}));
-    bench.settle().await;
-    assert!(asks(&bench));
-    waits_in_vain(&bench, 19).await;
-    assert!(asks(&bench), "it may still start");
-    wait(Duration::from_secs(2));
-    bench.try_reconcile().await.unwrap();
-    for pod in bench.cluster.names("pods") {
-        bench.cluster.remove("pods", &pod);
-    }
-    bench.settle().await;
-    assert!(!asks(&bench));
-    assert_eq!(bench.condition("Confined"), ("False".into(), "NoUserNamespace".into()));
-    bench.build_ends(&revision('a'), &[]);
-    bench.settle().await;
-    assert_eq!(bench.ready().1, "Idle");
-    assert_eq!(bench.runner()["template"]["spec"].get("hostUsers"), None);
-    bench.restart();
-    bench.try_reconcile().await.unwrap();
-    assert_eq!(bench.cluster.writes(), [""; 0], "it is remembered");
-}
-
-#[tokio::test]
-async fn where_one_is_required_nothing_starts_without() {
-    let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
-    bench.plugin(json!({}));
-    waits_in_vain(&bench, 100).await;
-    assert!(asks(&bench));
-    assert_eq!(bench.ready(), ("False".into(), "NoUserNamespace".into()));
-
-    let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
-    bench.plugin(json!({"runner": {"replicas": 1}}));
-    bench.settle().await;
-    bench.build_pod(&[("probe", Some(probed("closed", false)))]);
-    bench.settle().await;
-    assert_eq!(bench.ready(), ("False".into(), "NoUserNamespace".into()));
-    assert_eq!(bench.runner()["replicas"], 0);
-    assert_eq!(bench.cluster.names("secrets"), ["weather-mounted"], "its order is taken away");
-}
+use crate::replacement::being_replaced;
 
 #[tokio::test]
 async fn a_class_with_a_kernel_of_its_own_uses_the_nodes_users() {
     let bench = Bench::with(&[("USER_NAMESPACES", "Required")]);
     bench.plugin(json!({"runner": {"runtimeClassName": "gvisor"}}));
     bench.settle().await;
-    assert!(!asks(&bench));
     assert_eq!(bench.condition("Confined"), ("True".into(), "AsAsked".into()));
     let job = bench.cluster.get("jobs", &bench.job()).unwrap();
+    assert_eq!(job["spec"]["template"]["spec"].get("hostUsers"), None);
     assert_eq!(job["spec"]["template"]["spec"]["runtimeClassName"], "gvisor");
 }
 
@@ -140,6 +86,55 @@ async fn a_network_that_is_not_closed_is_said() {
 }
 
 #[tokio::test]
+async fn a_node_that_answers_its_pod_is_said_and_calls_go_on() {
+    let bench = Bench::new();
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.build_ends(&revision('a'), &[]);
+    let pod = format!("{}-x", bench.job());
+    bench.cluster.change("pods", &pod, |pod| {
+        let mut said = probed("closed", true);
+        said["node"] = json!("81.2.69.142:10250");
+        pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] =
+            json!(said.to_string());
+    });
+    bench.settle().await;
+    let [status, reason, message] = bench.whole_condition("NetworkIsolated");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "NodeReachable"));
+    for word in ["81.2.69.142:10250", "network.clusterRanges"] {
+        assert!(message.contains(word), "{message}");
+    }
+    assert_eq!(bench.told("NodeReachable"), [message]);
+    bench.runner_starts();
+    bench.settle().await;
+    assert_eq!(bench.ready().1, "Running");
+    let runner = bench.runner()["template"]["spec"]["containers"][0]["env"].to_string();
+    let field = r#""valueFrom":{"fieldRef":{"fieldPath":"status.hostIP"}}"#;
+    assert!(runner.contains(field), "{runner}");
+}
+
+#[tokio::test]
+async fn a_node_that_an_open_network_let_answer_is_forgotten_once_it_is_closed() {
+    let bench = Bench::new();
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.build_ends(&revision('a'), &[]);
+    let pod = format!("{}-x", bench.job());
+    bench.cluster.change("pods", &pod, |pod| {
+        let mut said = probed("open", true);
+        said["node"] = json!("81.2.69.142:10250");
+        pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] =
+            json!(said.to_string());
+    });
+    bench.settle().await;
+    assert_eq!(bench.condition("NetworkIsolated").1, "NetworkOpen");
+    // The runner takes calls, so it found the network closed.
+    bench.runner_starts();
+    bench.settle().await;
+    assert_eq!(bench.condition("NetworkIsolated").0, "True");
+}
+
+#[tokio::test]
 async fn runners_of_an_open_network_end_first_once_it_is_no_longer_accepted() {
     for state in ["Persistent", "Ephemeral"] {
         let mut bench = Bench::with(&[("ACCEPT_OPEN_NETWORK", "true")]);
@@ -179,39 +174,6 @@ async fn runners_of_an_open_network_end_first_once_it_is_no_longer_accepted() {
         let kind = if state == "Persistent" { "Recreate" } else { "RollingUpdate" };
         assert_eq!(bench.runner()["strategy"]["type"], kind, "as it was");
     }
-}
-
-/// Other Plugins whose runners are on the way to another shape.
-fn being_replaced(bench: &Bench, names: &[&str]) {
-    for name in names {
-        bench.cluster.put(
-            "deployments",
-            json!({
-                "metadata": {"name": name, "generation": 2, "labels": {"famulus.dev/plugin": name}},
-                "spec": {"replicas": 1, "selector": {}, "template": {}},
-                "status": {"observedGeneration": 2, "replicas": 1},
-            }),
-        );
-    }
-}
-
-#[tokio::test]
-async fn another_image_waits_while_others_are_replaced() {
-    let mut bench = Bench::new();
-    bench.build(json!({})).await;
-    bench.plugin(json!({"runner": {"replicas": 1}}));
-    bench.settle().await;
-    bench.runner_starts();
-    bench.settle().await;
-    being_replaced(&bench, &["a", "b", "c"]);
-    bench.restart_with(&[("RUNNER_IMAGE", "localhost/famulus/runner:0.2.0-slim")]);
-    let image =
-        |bench: &Bench| bench.runner()["template"]["spec"]["containers"][0]["image"].clone();
-    bench.settle().await;
-    assert_eq!(image(&bench), "localhost/famulus/runner:0.1.0-slim");
-    bench.cluster.remove("deployments", "b");
-    bench.settle().await;
-    assert_eq!(image(&bench), "localhost/famulus/runner:0.2.0-slim");
 }
 
 #[tokio::test]

@@ -15,4 +15,6 @@ mod failures;
 mod leading;
 mod life;
 mod losses;
+mod replacement;
 mod revisions;
+mod user_namespaces;

@@ -223,3 +223,32 @@ async fn a_build_that_ends_without_a_word_is_told_as_the_kubelet_tells_it() {
         bench.message("Built").contains("its container build ended with status 137 (OOMKilled)")
     );
 }
+
+#[tokio::test]
+async fn the_end_of_an_init_script_is_told_however_much_it_said() {
+    for letter in ["a", "ä"] {
+        let bench = Bench::new();
+        bench.plugin(json!({}));
+        bench.settle().await;
+        let said = format!("{} that is all", letter.repeat(2000 / letter.len()));
+        bench.build_ends_saying(&revision('a'), &[], &said);
+        bench.settle().await;
+        let built = bench.message("Built");
+        assert!(built.ends_with(&format!("{letter}{letter} that is all")), "{built}");
+        let told = bench.told("RevisionBuilt");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let beginning = format!("its init script said: …{letter}{letter}");
+        assert!(told[0].contains(&beginning), "{told:?}");
+        // An event counts bytes, a condition letters.
+        assert_eq!(told[0] == built, letter == "a", "{told:?}");
+
+        let bench = Bench::new();
+        bench.plugin(json!({}));
+        bench.settle().await;
+        bench.build_fails("InitFailed", &format!("init.sh ended with exit code 1\n{said}"));
+        bench.settle().await;
+        let told = bench.told("InitFailed");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("init.sh ended with exit code 1\n"), "{told:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Everything that is written for a few Plugins, as YAML.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use famulus_crds::plugin::Plugin;
@@ -74,7 +75,7 @@ pub(crate) fn made(
 ) -> Result<Vec<Value>, Failed> {
     let observed = observed(plugin, serving)?;
     let valid = validate(&observed, pods).map_err(|refusal| refusal.message)?;
-    let plan = plan(&valid, &observed, pods, &std::collections::BTreeSet::new());
+    let plan = plan(&valid, &observed, pods);
     let root_key = b"a-root-key-of-thirty-two-bytes!!";
     let from = BuildInput { valid: &valid, plan: &plan, pods, user: 34_567, root_key };
     let Desired { identity, mounted, state, runner, build } = build(from);
@@ -153,13 +154,13 @@ fn observed(plugin: &Value, serving: Option<&str>) -> Result<Observed, Failed> {
         runner: None,
         jobs: Vec::new(),
         pods: Vec::new(),
+        sandbox_events: BTreeMap::new(),
         mounted,
         config: Config::Values {
             values: [("units".to_owned(), "metric".to_owned())].into(),
             unreadable: Vec::new(),
         },
         user: 34_567,
-        others_replaced: 0,
         now: "2026-11-21T10:00:00Z".parse()?,
     })
 }

@@ -163,7 +163,14 @@ fn of_container(container: &Value, image: &str) -> Vec<String> {
     }
     for variable in container["env"].as_array().into_iter().flatten() {
         let known = variable["name"].as_str().is_some_and(|it| it.starts_with("FAMULUS_RUNNER_"));
-        must(known && variable["valueFrom"].is_null(), "has a variable of another kind");
+        // The address of the node that it runs on, and nothing else of the cluster.
+        let mut from = variable["valueFrom"].clone();
+        if from["fieldRef"]["apiVersion"] == "v1" {
+            // An API server says which version it took it for.
+            from["fieldRef"].as_object_mut().map(|field| field.remove("apiVersion"));
+        }
+        let node = serde_json::json!({"fieldRef": {"fieldPath": "status.hostIP"}});
+        must(known && (from.is_null() || from == node), "has a variable of another kind");
     }
     for port in container["ports"].as_array().into_iter().flatten() {
         must(port["hostPort"].is_null() && port["hostIP"].is_null(), "has a port of the node");

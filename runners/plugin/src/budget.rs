@@ -2,7 +2,8 @@
 //!
 //! A full disk is everybody's; this line lies below it, at nine tenths of a small one. It is measured
 //! when a call has ended, and every few seconds while one runs: a call that is found beyond it is ended,
-//! and the next is refused. Who writes fast enough may fill a small disk between two looks.
+//! and the next is refused. So is an init script that a build runs. Who writes fast enough may fill a
+//! small disk between two looks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,6 +144,43 @@ pub(crate) async fn keep(
             () = shutdown.cancelled() => return,
         }
     }
+}
+
+/// Runs a program of a build, and ends it by the token when it keeps too much. What that was comes
+/// beside what the program gave; it is looked at once more when the program has ended by itself.
+pub(crate) async fn metered<T>(
+    sandbox: &Sandbox,
+    run: impl AsyncFnOnce(CancellationToken) -> T,
+) -> (T, Option<String>) {
+    let meter = Arc::new(BudgetMeter::new(sandbox));
+    let wanted = CancellationToken::new();
+    let run = run(wanted.clone());
+    tokio::pin!(run);
+    if !meter.is_limited() {
+        return (run.await, None);
+    }
+    let mut over = None;
+    loop {
+        tokio::select! {
+            output = &mut run => {
+                let over = if over.is_some() { over } else { measure(&meter).await };
+                return (output, over);
+            }
+            () = tokio::time::sleep(LOOK), if over.is_none() => {
+                over = measure(&meter).await;
+                if over.is_some() {
+                    wanted.cancel();
+                }
+            }
+        }
+    }
+}
+
+/// What is too much, found beside everything else.
+async fn measure(meter: &Arc<BudgetMeter>) -> Option<String> {
+    let measured = Arc::clone(meter);
+    // A panic in it finds nothing; the runner looks again.
+    spawn_blocking(move || measured.over()).await.ok().flatten()
 }
 
 #[derive(Debug, Default)]

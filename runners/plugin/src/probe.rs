@@ -2,7 +2,9 @@
 //!
 //! A network that lets nothing through proves nothing by itself: the control must be reached, so
 //! that what is not reached is not because it was kept away. Who must not be reached is tried with
-//! far more patience than the control took.
+//! far more patience than the control took. The kubelet of the Pod's own node is tried, too, and told
+//! of where it answers: a node with a public address is public, unless the policies name it, and some
+//! networks let every Pod reach its own node, whatever the policies say.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use famulus_protocol::revision::{Network, Probed};
 use famulus_runner_harness::App;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -52,24 +54,32 @@ pub async fn settle(targets: &Targets) -> Probed {
 
 /// Looks once.
 pub async fn look(targets: &Targets) -> Probed {
-    let (network, detail) = judge(targets).await;
+    let (network, detail, node) = judge(targets).await;
     let ids = fs::read_to_string(Path::new("/proc/self/uid_map")).unwrap_or_default();
-    Probed { network, detail, user_namespace: is_mapped(&ids) }
+    Probed { network, detail, user_namespace: is_mapped(&ids), node }
 }
 
 fn is_without(targets: &Targets) -> bool {
     targets.control.is_none() || targets.denied.is_empty()
 }
 
-async fn judge(targets: &Targets) -> (Network, String) {
+/// What the network is, why, and the kubelet's port of the node if it answers.
+async fn judge(targets: &Targets) -> (Network, String, Option<SocketAddr>) {
     let Some(control) = targets.control.filter(|_| !targets.denied.is_empty()) else {
         let why = "nothing was named to look at; set FAMULUS_RUNNER_PROBE_CONTROL and _DENIED";
-        return (Network::Unknown, why.to_owned());
+        return (Network::Unknown, why.to_owned(), None);
     };
     let trip = round_trip(control).await;
     let patience = trip.as_ref().map_or(SHORTEST, |trip| (*trip * TIMES).max(SHORTEST));
     let tries = targets.denied.iter().map(|address| reach(*address, patience));
-    let reached: Vec<SocketAddr> = join_all(tries).await.into_iter().flatten().collect();
+    let node = async {
+        match targets.node {
+            Some(node) => reach(node, patience).await,
+            None => None,
+        }
+    };
+    let (tries, node) = join(join_all(tries), node).await;
+    let reached: Vec<SocketAddr> = tries.into_iter().flatten().collect();
     let list = |addresses: &[SocketAddr]| {
         addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
     };
@@ -78,7 +88,7 @@ async fn judge(targets: &Targets) -> (Network, String) {
             "{} can be reached and must not be; see whether the cluster enforces NetworkPolicies",
             list(&reached)
         );
-        return (Network::Open, detail);
+        return (Network::Open, detail, node);
     }
     match trip {
         Ok(trip) => {
@@ -89,14 +99,14 @@ async fn judge(targets: &Targets) -> (Network, String) {
                 list(&targets.denied),
                 patience.as_millis()
             );
-            (Network::Closed, detail)
+            (Network::Closed, detail, node)
         }
         Err(why) => {
             let detail = format!(
                 "the app's callback port {control} was not reached ({why}), so that the rest proves \
                  nothing; see whether the app runs and its NetworkPolicy lets this Pod in"
             );
-            (Network::Unknown, detail)
+            (Network::Unknown, detail, node)
         }
     }
 }
@@ -201,6 +211,23 @@ mod tests {
         check(Some(other), &[gone], Network::Unknown).await;
         check(Some(app), &[], Network::Unknown).await;
         check(None, &[gone], Network::Unknown).await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_answers_is_told_of_and_closes_or_opens_nothing() {
+        let tasks = Tasks::new();
+        let (app, node) = (app("204 No Content", &tasks).await, app("401 No", &tasks).await);
+        let ((_gone, gone), (_away, away)) = (nobody(), nobody());
+        let check = async |control, node, expected| {
+            let control = Some(control);
+            let targets = Targets { control, denied: vec![away], node, ..Targets::default() };
+            let probed = look(&targets).await;
+            assert_eq!((probed.network, probed.node), expected, "{targets:?}: {}", probed.detail);
+        };
+        check(app, Some(node), (Network::Closed, Some(node))).await;
+        check(app, Some(gone), (Network::Closed, None)).await;
+        check(app, None, (Network::Closed, None)).await;
+        check(gone, Some(node), (Network::Unknown, Some(node))).await;
     }
 
     #[tokio::test]

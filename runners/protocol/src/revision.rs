@@ -7,6 +7,8 @@
 //!
 //! A revision is named by the digest of its bundle: `sha256:` and 64 hexadecimal digits.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -162,6 +164,9 @@ pub struct Probed {
     pub detail: String,
     /// Whether the user ids of the Pod mean nothing on the node.
     pub user_namespace: bool,
+    /// The kubelet's port of its own node, where that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<SocketAddr>,
 }
 
 /// What stands around a Pod's network.

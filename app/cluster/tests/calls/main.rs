@@ -15,8 +15,6 @@ mod callbacks;
 mod cluster;
 mod large;
 mod lost;
-#[cfg(feature = "node")]
-mod node;
 mod odd;
 mod ports;
 mod runner;

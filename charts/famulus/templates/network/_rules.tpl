@@ -17,10 +17,32 @@
     {{- end }}
 {{- end }}
 
+{{- /*
+What is not public, as JSON: the ranges of the values, and each public address that a node or the API server has.
+Those are looked up where a cluster answers; `helm template` has none. Private ones are in the ranges already.
+*/}}
+{{- define "famulus.deniedRanges" -}}
+{{- $addresses := list }}
+{{- if .Values.network.findClusterRanges }}
+{{- range (lookup "v1" "Node" "" "").items }}
+{{- range dig "status" "addresses" list . }}{{ $addresses = append $addresses .address }}{{ end }}
+{{- end }}
+{{- range dig "endpoints" list (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes") }}
+{{- $addresses = concat $addresses .addresses }}
+{{- end }}
+{{- end }}
+{{- $found := list }}
+{{- range $addresses | sortAlpha }}
+{{- $isPrivate := regexMatch "^(10|127|169\\.254|172\\.(1[6-9]|2[0-9]|3[01])|192\\.168)\\." . }}
+{{- if and (regexMatch "^[0-9]+(\\.[0-9]+){3}$" .) (not $isPrivate) }}{{ $found = append $found (printf "%s/32" .) }}{{ end }}
+{{- end }}
+{{- concat .Values.network.deniedRanges .Values.network.clusterRanges $found | uniq | toJson }}
+{{- end }}
+
 {{- define "famulus.toInternet" -}}
 - ipBlock:
     cidr: 0.0.0.0/0
-    {{- with concat .Values.network.deniedRanges .Values.network.clusterRanges | uniq }}
+    {{- with include "famulus.deniedRanges" . | fromJsonArray }}
     except: {{ toYaml . | nindent 6 }}
     {{- end }}
 {{- end }}

@@ -36,7 +36,7 @@ server:
   trust-anchor-file: "/usr/share/dns/root.key"
   {{- end }}
   local-zone: {{ printf "%s." (trimSuffix "." $resolver.clusterDomain) | quote }} always_refuse
-  {{- range concat .Values.network.deniedRanges .Values.network.clusterRanges | uniq }}
+  {{- range include "famulus.deniedRanges" . | fromJsonArray }}
   private-address: {{ . }}
   {{- end }}
   {{- range .Values.network.buildHosts }}

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use famulus_crds::plugin::{Amounts, Resources};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EnvVar, HTTPGetAction, Pod, Probe,
-    ResourceRequirements, SecurityContext, VolumeMount,
+    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
+    ObjectFieldSelector, Pod, Probe, ResourceRequirements, SecurityContext, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -157,7 +157,8 @@ fn environment(input: BuildInput<'_>) -> Vec<EnvVar> {
         ("PROBE_DENIED", denied.join(",")),
         (ACCEPTS, pods.accept_open_network.to_string()),
     ];
-    variables.into_iter().map(|(name, value)| variable(name, value)).collect()
+    let variables = variables.into_iter().map(|(name, value)| variable(name, value));
+    variables.chain([of_pod("PROBE_NODE", "status.hostIP")]).collect()
 }
 
 /// Whether a Pod runs its plugin in whatever network it finds.
@@ -173,6 +174,21 @@ fn named(name: &str) -> String {
 
 fn variable(name: &str, value: String) -> EnvVar {
     EnvVar { name: named(name), value: Some(value), ..EnvVar::default() }
+}
+
+/// What only the Pod itself will know.
+fn of_pod(name: &str, field: &str) -> EnvVar {
+    EnvVar {
+        name: named(name),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: field.to_owned(),
+                ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
 }
 
 fn confined() -> SecurityContext {

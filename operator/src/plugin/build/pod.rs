@@ -71,7 +71,7 @@ pub(super) fn spec(
             }]),
             searches: None,
         }),
-        affinity: plan.shape.claim.then(|| affinity(input)),
+        affinity: affinity(input),
         node_selector: Some(pods.node_selector.clone()).filter(|labels| !labels.is_empty()),
         tolerations: Some(pods.tolerations.clone()).filter(|list| !list.is_empty()),
         image_pull_secrets: Some(secrets).filter(|list| !list.is_empty()),
@@ -98,8 +98,17 @@ fn security(user: i64) -> PodSecurityContext {
     }
 }
 
+fn affinity(input: BuildInput<'_>) -> Option<Affinity> {
+    let affinity = Affinity {
+        node_affinity: input.plan.user_namespace.node_affinity(),
+        pod_affinity: input.plan.shape.claim.then(|| beside(input)),
+        ..Affinity::default()
+    };
+    (affinity != Affinity::default()).then_some(affinity)
+}
+
 /// Build and runner work on one volume, and so on one node.
-fn affinity(input: BuildInput<'_>) -> Affinity {
+fn beside(input: BuildInput<'_>) -> PodAffinity {
     let parts = [Part::Runner, Part::Build].map(|part| part.name().to_owned());
     let term = PodAffinityTerm {
         label_selector: Some(LabelSelector {
@@ -113,12 +122,9 @@ fn affinity(input: BuildInput<'_>) -> Affinity {
         topology_key: "kubernetes.io/hostname".to_owned(),
         ..PodAffinityTerm::default()
     };
-    Affinity {
-        pod_affinity: Some(PodAffinity {
-            required_during_scheduling_ignored_during_execution: Some(vec![term]),
-            ..PodAffinity::default()
-        }),
-        ..Affinity::default()
+    PodAffinity {
+        required_during_scheduling_ignored_during_execution: Some(vec![term]),
+        ..PodAffinity::default()
     }
 }
 

@@ -8,6 +8,7 @@ use famulus_runner_harness::supervisor::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::metered;
 use crate::bundle::Failure;
 use crate::environment;
 use crate::manifest::PluginManifest;
@@ -29,11 +30,24 @@ pub(super) async fn run(
         .map_err(Failure::disk("the scratch folder"))?;
     let program = tree.root().join(&init.entrypoint);
     let step = Step { program: &program, arguments: Vec::new(), scratch: scratch.path(), deadline };
-    let report = in_tree(tree, step, sandbox, supervisor).await?;
-    if report.end == End::Exited(0) {
-        return Ok(report.stdout.text);
+    let ran = in_tree(tree, step, sandbox, supervisor).await?;
+    if ran.is_good() {
+        return Ok(ran.report.stdout.text);
     }
-    Err(Failure::init(words(&format!("the init script {}", init.entrypoint), &report, deadline)))
+    Err(Failure::init(words(&format!("the init script {}", init.entrypoint), &ran, deadline)))
+}
+
+/// How a program of a build ended.
+pub(super) struct Ran {
+    pub(super) report: Report,
+    /// What it kept was too much.
+    over: Option<String>,
+}
+
+impl Ran {
+    pub(super) fn is_good(&self) -> bool {
+        self.over.is_none() && self.report.end == End::Exited(0)
+    }
 }
 
 /// A program of a build.
@@ -50,7 +64,7 @@ pub(super) async fn in_tree(
     step: Step<'_>,
     sandbox: &Sandbox,
     supervisor: &Supervisor,
-) -> Result<Report, Failure> {
+) -> Result<Ran, Failure> {
     let Step { program, arguments, scratch, deadline } = step;
     let folder = scratch.to_owned();
     let mut write = sandbox.write_to();
@@ -71,20 +85,25 @@ pub(super) async fn in_tree(
         processes: sandbox.processes,
         memory: MemoryWatch::find(&sandbox.cgroups),
     };
-    let ran = supervisor.run(&job, |_said| {}, &CancellationToken::new()).await;
-    ran.map_err(|error| Failure::build(error.to_string()))
+    let run = async |wanted: CancellationToken| supervisor.run(&job, |_said| {}, &wanted).await;
+    let (ran, over) = metered(sandbox, run).await;
+    ran.map(|report| Ran { report, over }).map_err(|error| Failure::build(error.to_string()))
 }
 
 /// How it ended, for the owner, with the end of what it said.
-pub(super) fn words(what: &str, report: &Report, deadline: Duration) -> String {
-    let how = match &report.end {
-        End::Exited(code) => format!("ended with exit code {code}"),
-        End::Signalled(signal) => format!("was ended by signal {signal}"),
-        End::Deadline => format!("was not done after {} s and was ended", deadline.as_secs_f64()),
-        End::Cancelled => "was cancelled".to_owned(),
-        End::Processes(count) => format!("had {count} processes and was ended"),
-        End::Memory => "came close to the memory limit and was ended".to_owned(),
-        End::NotStarted(why) => format!("could not be started: {why}"),
+pub(super) fn words(what: &str, ran: &Ran, deadline: Duration) -> String {
+    let Ran { report, over } = ran;
+    let how = match (over, &report.end) {
+        (Some(over), _) => format!("was ended: {over}; keep less, or ask the owner for more"),
+        (None, End::Exited(code)) => format!("ended with exit code {code}"),
+        (None, End::Signalled(signal)) => format!("was ended by signal {signal}"),
+        (None, End::Deadline) => {
+            format!("was not done after {} s and was ended", deadline.as_secs_f64())
+        }
+        (None, End::Cancelled) => "was cancelled".to_owned(),
+        (None, End::Processes(count)) => format!("had {count} processes and was ended"),
+        (None, End::Memory) => "came close to the memory limit and was ended".to_owned(),
+        (None, End::NotStarted(why)) => format!("could not be started: {why}"),
     };
     /// Bytes of the end of each stream.
     const WORDS: usize = 600;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use famulus_runner_harness::supervisor::{End, Supervisor};
+use famulus_runner_harness::supervisor::Supervisor;
 
 use super::init::{Step, in_tree, words};
 use crate::bundle::Failure;
@@ -46,10 +46,10 @@ pub(super) async fn resolve(
         let arguments = ["sync", "--quiet", "--no-progress", "--no-config", "--script", &path];
         let arguments = arguments.map(str::to_owned).into();
         let step = Step { program: &uv, arguments, scratch: scratch.path(), deadline: DEADLINE };
-        let report = in_tree(tree, step, sandbox, supervisor).await?;
-        if report.end != End::Exited(0) {
+        let ran = in_tree(tree, step, sandbox, supervisor).await?;
+        if !ran.is_good() {
             let what = format!("fetching the packages of {script}");
-            return Err(Failure::build(words(&what, &report, DEADLINE)));
+            return Err(Failure::build(words(&what, &ran, DEADLINE)));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! The containers of a Pod may share their variables, so that a step passes over what is another's.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,9 @@ use super::{FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
 
 /// Where the kubelet reads how a container ended.
 const TERMINATION_LOG: &str = "/dev/termination-log";
+
+/// The port of every kubelet, unless somebody changed it.
+const KUBELET: u16 = 10250;
 
 const ADDRESSES: &str = "addresses with ports, with `,` between";
 
@@ -26,6 +29,8 @@ pub struct Targets {
     pub control: Option<SocketAddr>,
     /// Who must not be.
     pub denied: Vec<SocketAddr>,
+    /// The kubelet of its node, which is told of.
+    pub node: Option<SocketAddr>,
     /// How long the policies of a new Pod may take to come into force.
     pub settling: Duration,
     /// Between two looks at a network that was found closed. A call has an open one for so long at
@@ -38,6 +43,9 @@ impl Targets {
         Ok(Self {
             control: given.read("PROBE_CONTROL", "an address with a port")?,
             denied: given.list("PROBE_DENIED", ',', ADDRESSES)?.unwrap_or_default(),
+            node: given
+                .read::<IpAddr>("PROBE_NODE", "an IP address")?
+                .map(|node| SocketAddr::new(node, KUBELET)),
             settling: given.seconds("PROBE_SECONDS", 20.0)?,
             pause: given.seconds("PROBE_AGAIN_SECONDS", 20.0)?,
         })

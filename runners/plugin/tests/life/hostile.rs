@@ -108,6 +108,29 @@ async fn what_is_put_in_the_place_of_the_configuration_is_not_written_through() 
 }
 
 #[tokio::test]
+async fn an_init_script_that_fills_the_volume_is_ended_also_when_it_was_faster() {
+    let fills = "dd if=/dev/zero of=filler bs=1M count=64 2>/dev/null";
+    for script in [format!("{fills}; sleep 300; echo done"), format!("{fills}; echo done")] {
+        let house = House::new().await;
+        let manifest =
+            r#"{"name":"test","description":"d","init":{"entrypoint":"init.sh","async":true}}"#;
+        let script = format!("#!/bin/sh\n{script}\n");
+        let files = [("manifest.json", manifest), ("init.sh", &*script)];
+        house.order("test", crate::house::inline(&files));
+        let (revision, _) = house.bundle().await;
+        let began = tokio::time::Instant::now();
+        let (reason, message) = house.build_failure(&[("STATE_BYTES", "8000000")]).await;
+        assert_eq!(reason, "InitFailed", "{message}");
+        let expected = "the init script init.sh was ended: the plugin's own files and caches are more \
+                        than 8000000 bytes";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+        let hex = revision.strip_prefix("sha256:").unwrap();
+        assert!(!house.path(&format!("state/revisions/{hex}")).exists(), "what it filled stays");
+    }
+}
+
+#[tokio::test]
 async fn who_fills_the_volume_is_ended_and_the_next_call_is_refused() {
     for (script, settings) in [
         ("dd if=/dev/zero of=../filler bs=1M count=64 2>/dev/null", ("STATE_BYTES", "8000000")),

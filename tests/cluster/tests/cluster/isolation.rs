@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::json;
 
-use famulus_cluster_tests::kubectl::{self, object, objects};
+use famulus_cluster_tests::helm::{CHART, VALUES, helm};
+use famulus_cluster_tests::kubectl::{self, fed, kubectl, object, objects};
 use famulus_cluster_tests::release::{Release, name};
 
 /// Tries to connect, three times each, and says what was reached.
@@ -110,4 +111,33 @@ async fn a_tool_reaches_what_its_class_allows_and_nothing_else() {
         assert!(reply.contains(&allowed), "{plugin}: {reply}");
     }
     release.delete(&[shut, open]).await;
+}
+
+/// A node that nobody schedules on, with a public address beside its own.
+#[tokio::test]
+async fn public_addresses_of_nodes_are_found() {
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "elsewhere"},
+        "spec": {"unschedulable": true},
+    });
+    fed(&["apply", "--server-side"], &node.to_string()).await.unwrap();
+    let addresses = json!({"status": {"addresses": [
+        {"type": "InternalIP", "address": "10.11.12.13"},
+        {"type": "ExternalIP", "address": "81.2.69.142"},
+        {"type": "Hostname", "address": "elsewhere"},
+    ]}});
+    let patch = addresses.to_string();
+    let patch =
+        ["patch", "node", "elsewhere", "--subresource=status", "--type=merge", "-p", &patch];
+    kubectl(&patch).await;
+    let release = name();
+    let words = ["template", &release, CHART, "-f", VALUES, "--dry-run=server"];
+    let found = helm(&words).await;
+    let off = helm(&[&words[..], &["--set", "network.findClusterRanges=false"]].concat()).await;
+    kubectl(&["delete", "node", "elsewhere"]).await;
+    // The policies of plugins and builds, and the resolver, which answers no name with it.
+    assert!(found.contains("- 81.2.69.142/32"), "{found}");
+    assert!(found.contains("private-address: 81.2.69.142/32"), "{found}");
+    assert!(!found.contains("10.11.12.13"), "it is in a range already: {found}");
+    assert!(!off.contains("81.2.69.142"), "{off}");
 }

@@ -146,7 +146,14 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
         Ok(running["metadata"]["name"].as_str().unwrap().to_owned())
     })
     .await;
-    let attempts: [&[&str]; 4] = [
+    let status = ["patch", "pod", &pod, "--subresource=status", "--type=merge", "-p"];
+    let by_status = |patch| [&status[..], &[patch]].concat();
+    let relabelled = by_status(r#"{"metadata":{"labels":{"famulus.dev/callback":"allowed"}}}"#);
+    // Both: where they differ, the API server takes the second from the first.
+    let moved = by_status(r#"{"status":{"podIP":"192.0.2.1","podIPs":[{"ip":"192.0.2.1"}]}}"#);
+    let attempts: [&[&str]; 6] = [
+        &relabelled,
+        &moved,
         &["label", "pod", &pod, "famulus.dev/callback=allowed"],
         &["debug", &pod, "--profile=restricted", "--image=localhost/famulus/any:1", "--", "true"],
         &["label", "deployment", "posture-runs", "famulus.dev/callback=allowed"],
@@ -161,7 +168,14 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
             let _ = writeln!(outcomes, "{attempt:?}: {complaint:?}");
         }
     }
+    // As a network does that notes an address.
+    let noted =
+        by_status(r#"{"metadata":{"annotations":{"network.example/address":"192.0.2.1"}}}"#);
+    let mut args = vec!["-n", &sandbox];
+    args.extend(noted);
+    let noted = tried(&args).await;
     kubectl(&["-n", &sandbox, "delete", "deployment", "posture-runs"]).await;
+    noted.expect("an annotation may be written by the status");
     assert_eq!(outcomes, "", "these were not refused by the lock");
 }
 
@@ -203,6 +217,7 @@ const RIGHTS: [(&str, char, &[&str]); 4] = [
         'S',
         &[
             "deployments.apps [] [list watch create patch]",
+            "events [] [list watch]",
             "events.events.k8s.io [] [create patch]",
             "jobs.batch [] [list watch create patch delete]",
             "persistentvolumeclaims [] [list watch create patch]",

@@ -27,8 +27,8 @@ const ATTACKS: [(&str, &str); 8] = [
 
 /// What grows fastest may reach the container's memory before the runner has looked, on a busy
 /// machine and in gVisor, whose own memory counts, too: then the node ends all of it, the caller is
-/// told so, and the next call finds it anew.
-const WHOLE: &str = "ended while the call ran";
+/// told of which limit, and the next call finds it anew.
+const WHOLE: &str = "took more memory than its limit of";
 
 /// From the end of a call until its Pod uses what it used before.
 const BACK: Duration = Duration::from_mins(1);

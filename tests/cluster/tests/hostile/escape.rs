@@ -1,6 +1,7 @@
 //! The list of escapes, tried from inside.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use serde_json::{Value, json};
 
@@ -152,4 +153,9 @@ async fn is_of_this_kind(release: &Release, kind: Kind, name: &str) {
     })
     .await;
     assert_eq!(plugin["status"]["isolation"]["userNamespace"], json!(kind == Kind::User));
+    let said = run(release, name, "escape", &json!({"part": "version"})).await;
+    let version = said["output"]["text"].as_str().unwrap().trim();
+    let is_of_the_node = version == fs::read_to_string("/proc/version").unwrap().trim();
+    assert!(version.starts_with("Linux version"), "{name}: {said}");
+    assert_eq!(is_of_the_node, kind != Kind::Gvisor, "{name}: a kernel of its own? {version}");
 }

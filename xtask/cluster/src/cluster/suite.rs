@@ -23,9 +23,10 @@ use xtask_shell::{Shell, cargo, output_of, space};
 use crate::images;
 
 use super::namespace::Namespaces;
+use super::network::Network;
 use super::place::Place;
 use super::variant::Variant;
-use super::{build, down, kubectl, pins, processes, release, up};
+use super::{build, down, kubectl, packages, pins, processes, release, up};
 
 /// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
 struct Target {
@@ -34,11 +35,17 @@ struct Target {
     threads: &'static str,
     /// Whether it has tests in a module `soak`, which are for `cargo xtask soak` alone.
     soaks: bool,
+    /// Whether any cluster will do, and not only a node of ours.
+    anywhere: bool,
 }
 
 impl Target {
     const fn new(name: &'static str, threads: &'static str) -> Self {
-        Self { name, threads, soaks: false }
+        Self { name, threads, soaks: false, anywhere: false }
+    }
+
+    const fn anywhere(name: &'static str, threads: &'static str) -> Self {
+        Self { anywhere: true, ..Self::new(name, threads) }
     }
 
     const fn that_soaks(name: &'static str, threads: &'static str) -> Self {
@@ -55,9 +62,6 @@ struct Home {
     targets: &'static [Target],
 }
 
-/// What runs on any cluster.
-const ANYWHERE: Target = Target::new("cluster", "3");
-
 /// It reads what the others had app and operator do.
 const RIGHTS: Target = Target::new("rights", "1");
 
@@ -71,7 +75,7 @@ const HOMES: [Home; 3] = [
         variant: Variant::WHOLE,
         values: &[],
         targets: &[
-            ANYWHERE,
+            Target::anywhere("cluster", "3"),
             Target::new("node", "3"),
             Target::new("hostile", "2"),
             RIGHTS,
@@ -90,7 +94,7 @@ const HOMES: [Home; 3] = [
         name: "open",
         variant: Variant::PLAIN,
         values: &["--set", "postgres.persistence.enabled=false"],
-        targets: &[Target::new("open", "1")],
+        targets: &[Target::new("open", "1"), Target::anywhere("granted", "1")],
     },
 ];
 
@@ -119,11 +123,13 @@ pub(super) struct Wanted {
 impl Wanted {
     fn targets_of(&self, home: &'static Home) -> Vec<&'static Target> {
         let is_here = self.home.as_ref().is_none_or(|it| it == home.name);
-        let is_wanted = |target: &&Target| {
-            let is_named = self.target.as_ref().is_none_or(|it| it == target.name);
-            is_here && is_named && (target.soaks || !self.soak)
-        };
+        let is_wanted =
+            |target: &&Target| is_here && self.names(target) && (target.soaks || !self.soak);
         home.targets.iter().filter(is_wanted).collect()
+    }
+
+    fn names(&self, target: &Target) -> bool {
+        self.target.as_ref().is_none_or(|it| it == target.name)
     }
 
     fn homes(&self) -> Vec<&'static Home> {
@@ -154,7 +160,8 @@ impl Wanted {
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
-    let known = || HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
+    let all = || HOMES.iter().flat_map(|home| home.targets);
+    let known = || all().map(|target| target.name);
     if let Some(target) = &wanted.target {
         ensure!(
             known().any(|name| name == target),
@@ -163,12 +170,15 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
         );
     }
     if std::env::var_os("KUBECONFIG").is_some() {
-        let others: Vec<_> = known().filter(|name| *name != ANYWHERE.name).collect();
+        let others: Vec<_> = all().filter(|it| !it.anywhere).map(|it| it.name).collect();
         println!(
             "KUBECONFIG is set: tests that need a node of ours are left out ({})",
             others.join(", ")
         );
-        return shell.run(tests(&ANYWHERE, wanted)).await;
+        for target in all().filter(|it| it.anywhere && wanted.names(it)) {
+            shell.run(tests(target, wanted)).await?;
+        }
+        return Ok(());
     }
     if wanted.part_of.is_none() {
         images::for_tests(shell, &release::IMAGES).await?;
@@ -194,6 +204,7 @@ async fn with_images(
     let mut beside = Vec::new();
     if !others.is_empty() {
         // Once, before several want them.
+        packages::ensure(shell, Network::Cilium).await?;
         build::Programs::obtain(shell, &pins::ALL).await?;
         report.done("programs of a cluster");
     }

@@ -45,6 +45,9 @@ def end(child, receive):
 assert platform.machine() == "x86_64", "the numbers of the system calls are those of x86_64"
 given = json.load(sys.stdin)
 around = json.loads(given.get("around", "{}"))
+if given["part"] == "version":
+    print(open("/proc/version").read())
+    sys.exit()
 part = {one.__name__: one for one in (kernel, runner, files, network)}[given["part"]]
 waiting, outcomes = list(part.ATTEMPTS.items()), {}
 while waiting:

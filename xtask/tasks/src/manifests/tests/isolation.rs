@@ -208,6 +208,7 @@ fn only_the_operator_and_the_controllers_behind_it_make_pods() {
             guarded,
             [
                 "pods",
+                "pods/status",
                 "pods/ephemeralcontainers",
                 "pods/resize",
                 "replicationcontrollers",

@@ -28,6 +28,7 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
             " persistentvolumeclaims serviceaccounts: list watch create patch",
             " secrets: get create patch delete",
             " pods: list watch patch",
+            " events: list watch",
             "events.k8s.io events: create patch",
         ],
     ),

@@ -1,7 +1,4 @@
-//! Against a real API server, with the rights that the chart gives the app and no others.
-//!
-//! Behind the feature `node`: `cargo xtask cluster enter -- …` runs it in the network of a cluster,
-//! with KUBECONFIG set.
+//! A plugin on its way from zero to a call and back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

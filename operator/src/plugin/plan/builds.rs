@@ -1,0 +1,245 @@
+//! Which build gets to what should serve, and what becomes of it.
+
+use std::sync::Arc;
+
+use famulus_crds::BuildKey;
+use famulus_crds::labels::Part;
+use famulus_crds::names::{Child, child};
+use famulus_crds::plugin::Reason;
+use famulus_protocol::revision::{BuildFile, BuildSource};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::super::observe::Observed;
+use super::super::pod_status::{self, Progress};
+use super::super::record::{Cause, Failure, Newest, Record, Revision};
+use super::super::refusal;
+use super::super::user_namespace::{self, UserNamespace};
+use super::super::validate::Valid;
+use super::{Build, Order, Plan, is_final};
+
+impl Plan {
+    /// The build that is needed to serve what should serve. None, when it serves.
+    fn target(&self, valid: &Valid) -> Option<Order> {
+        let serving = self.serving().map(|serving| serving.digest.as_str());
+        let key = source_key(valid);
+        let restore = |digest: &str| {
+            let key = BuildKey::restored(&valid.source, valid.refresh.as_deref(), digest);
+            Order { key, source: BuildSource::Revision(digest.to_owned()) }
+        };
+        if let Some(pin) = &valid.pin {
+            return (serving != Some(pin)).then(|| restore(pin));
+        }
+        match self.record.newest.as_ref().filter(|newest| newest.key == key.as_str()) {
+            Some(newest) if serving == Some(&newest.revision.digest) => None,
+            Some(newest) => Some(restore(&newest.revision.digest)),
+            None => {
+                let bundled = self.bundled(key.as_str()).map(|bundled| bundled.digest.clone());
+                let source = bundled.map_or_else(|| source(valid), BuildSource::Revision);
+                Some(Order { key, source })
+            }
+        }
+    }
+
+    /// What a build with this key, which failed since, has made of its source.
+    fn bundled(&self, key: &str) -> Option<&Revision> {
+        self.record.failed.as_ref().filter(|failed| failed.key == key)?.bundled.as_ref()
+    }
+
+    /// Follows the Job of the target, or begins it.
+    pub(super) fn follow(&mut self, valid: &Valid, observed: &Observed) {
+        let target = self.target(valid);
+        let wanted = target.as_ref().map(|order| name_of(valid, order.key));
+        for job in &observed.jobs {
+            if Some(job.name_any()) != wanted || valid.suspend {
+                self.obsolete.push(job.name_any());
+            }
+        }
+        let Some(order) = target else { return };
+        if valid.suspend {
+            self.build = Build::Held;
+            return;
+        }
+        let job = observed.jobs.iter().find(|job| Some(job.name_any()) == wanted);
+        match job {
+            Some(job) => self.look_at(job, valid, observed, order),
+            None => self.begin(observed.now, order),
+        }
+    }
+
+    fn look_at(&mut self, job: &Arc<Job>, valid: &Valid, observed: &Observed, order: Order) {
+        let uid = job.uid().unwrap_or_default();
+        let key = order.key.as_str().to_owned();
+        if let Some(failure) = self.record.failed.clone().filter(|it| it.job == uid) {
+            // It is known already. It stays to be looked at, and makes way for the next try.
+            if is_final(&failure.reason) || observed.now < failure.again_at() {
+                self.build = Build::Failed(failure);
+            } else {
+                self.obsolete.push(job.name_any());
+                self.build = Build::Going(Progress::Working);
+            }
+            return;
+        }
+        let pod = pod_of(job, observed);
+        let is_outdated =
+            pod.is_some_and(|pod| user_namespace::is_outdated(pod, &self.user_namespace, observed));
+        if is_outdated {
+            // It goes, and the next reconcile begins it anew.
+            if job.metadata.deletion_timestamp.is_none() {
+                self.obsolete.push(job.name_any());
+            }
+            self.build = Build::Going(Progress::Working);
+            return;
+        }
+        let progress = self.progress(job, pod, observed);
+        match progress {
+            Progress::Done(revision) => {
+                self.obsolete.push(job.name_any());
+                self.arrive(valid, &key, revision);
+                // What was built may not be what is pinned.
+                if let Some(next) = self.target(valid) {
+                    self.begin(observed.now, next);
+                }
+            }
+            Progress::Failed { reason, message, bundled } => {
+                self.delivered.push(job.name_any());
+                let bundled = bundled.or_else(|| self.bundled(&key).cloned());
+                let cause = Cause { reason, message, bundled };
+                self.fail(valid, &uid, &key, cause, observed.now);
+            }
+            Progress::Working
+            | Progress::Stuck
+            | Progress::Unschedulable(_)
+            | Progress::Unstartable(_) => self.build = Build::Going(progress),
+        }
+    }
+
+    fn progress(&self, job: &Job, pod: Option<&Arc<Pod>>, observed: &Observed) -> Progress {
+        let progress = match pod {
+            Some(pod) => pod_status::progress(pod, observed.now),
+            None => pod_status::without_pod(job, observed.now),
+        };
+        if self.user_namespace != UserNamespace::Required {
+            return progress;
+        }
+        let bare =
+            pod.and_then(|pod| pod_status::probed(pod)).is_some_and(|seen| !seen.user_namespace);
+        let said = pod.and_then(|pod| refusal::of(pod, observed.sandbox_events(pod)));
+        let (said, bundled) = match (&progress, said) {
+            (Progress::Failed { bundled, .. }, Some(said)) => {
+                (format!(": {said}"), bundled.clone())
+            }
+            (_, _) if bare => (String::new(), None),
+            (_, _) => return progress,
+        };
+        Progress::Failed {
+            reason: Reason::NoUserNamespace.name().to_owned(),
+            message: format!(
+                "the node gave the Pod of the build no user namespace, and the installation \
+                 requires one; use nodes that have them, or set plugins.userNamespaces to \
+                 Preferred{said}"
+            ),
+            bundled,
+        }
+    }
+
+    fn begin(&mut self, now: Timestamp, order: Order) {
+        if let Some(failure) = &self.record.failed
+            && failure.key == order.key.as_str()
+            && (is_final(&failure.reason) || now < failure.again_at())
+        {
+            self.build = Build::Failed(failure.clone());
+            return;
+        }
+        self.build = Build::Going(Progress::Working);
+        // Before there is a claim, nobody knows whether it will ever be bound.
+        self.order = self.place.is_some().then_some(order);
+    }
+
+    fn arrive(&mut self, valid: &Valid, key: &str, mut revision: Revision) {
+        // A bundle that the app kept says nothing of the commit that it was made of.
+        if let Some(bundled) = self.bundled(key).filter(|it| it.digest == revision.digest) {
+            revision.commit = revision.commit.or_else(|| bundled.commit.clone());
+        }
+        if key == source_key(valid).as_str() {
+            let newest = Newest { key: key.to_owned(), revision: revision.clone() };
+            self.record.newest = Some(newest);
+        }
+        self.record.serving = Some(revision);
+        self.record.volume = self.place.clone().unwrap_or_default();
+        self.record.failed = None;
+        self.build = Build::Settled;
+    }
+
+    fn fail(&mut self, valid: &Valid, job: &str, key: &str, mut cause: Cause, now: Timestamp) {
+        // Only a pin has nothing else that it could be built of.
+        if valid.pin.is_none() && cause.reason == Reason::RevisionUnknown.name() {
+            self.record.newest = None;
+            let message = "the bundle that was to be built is not kept any more; the source is \
+                           fetched again";
+            cause = Cause {
+                reason: Reason::BuildFailed.name().to_owned(),
+                message: message.to_owned(),
+                bundled: None,
+            };
+        }
+        let mut failure = Failure::after(self.record.failed.as_ref(), key, cause, now);
+        job.clone_into(&mut failure.job);
+        self.record.failed = Some(failure.clone());
+        self.build = Build::Failed(failure);
+    }
+
+    /// An order lives as long as its build; also when the operator dies right after writing it.
+    pub(super) fn order_away(&mut self, valid: &Valid, before: &Record) {
+        if let Some(order) = &self.order {
+            self.record.ordered = Some(name_of(valid, order.key));
+        }
+        let going = matches!(self.build, Build::Going(_));
+        let is_over =
+            |name: &String| !going || self.delivered.contains(name) || self.obsolete.contains(name);
+        if self.order.is_none() && self.record.ordered.as_ref().is_some_and(is_over) {
+            self.record.ordered = None;
+        }
+        if let Some(old) =
+            before.ordered.as_ref().filter(|it| Some(*it) != self.record.ordered.as_ref())
+            && !self.delivered.contains(old)
+            && !self.obsolete.contains(old)
+        {
+            self.delivered.push(old.clone());
+        }
+    }
+}
+
+fn source_key(valid: &Valid) -> BuildKey {
+    BuildKey::source(&valid.source, valid.refresh.as_deref())
+}
+
+fn source(valid: &Valid) -> BuildSource {
+    match (&valid.source.git, &valid.source.inline) {
+        (Some(git), _) => BuildSource::Git { url: git.url.clone(), r#ref: git.reference.clone() },
+        (None, inline) => {
+            let files = inline.iter().flat_map(|inline| &inline.files);
+            let file = |file: &famulus_crds::plugin::InlineFile| BuildFile {
+                path: file.path.clone(),
+                content: file.content.clone(),
+            };
+            BuildSource::Inline { files: files.map(file).collect() }
+        }
+    }
+}
+
+fn name_of(valid: &Valid, key: BuildKey) -> String {
+    child(&valid.object, Child::Build(key))
+}
+
+/// The newest Pod of a Job.
+fn pod_of<'a>(job: &Job, observed: &'a Observed) -> Option<&'a Arc<Pod>> {
+    let uid = job.uid();
+    let pods = observed.of_part(Part::Build).filter(|pod| {
+        let mut owners = pod.owner_references().iter();
+        owners.any(|owner| Some(&owner.uid) == uid.as_ref())
+    });
+    pods.max_by_key(|pod| pod.creation_timestamp())
+}
