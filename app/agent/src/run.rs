@@ -199,11 +199,14 @@ impl<'a> Run<'a> {
     }
 
     /// What the assistant knows, for the agent that carries it.
-    async fn context(&self) -> Result<String, StoreError> {
+    async fn context(&mut self) -> Result<String, StoreError> {
         if self.turn.agent.name != MAIN {
             return Ok(String::new());
         }
-        let entries = self.driver.knowledge.digest(self.turn.person.id).await?;
+        let entries = match self.turn.knowledge.take() {
+            Some(entries) => entries,
+            None => self.driver.knowledge.digest(self.turn.person.id).await?,
+        };
         Ok(prompt::knowledge(&entries, self.driver.limits.budget.knowledge_tokens))
     }
 
@@ -336,6 +339,8 @@ impl<'a> Run<'a> {
     }
 
     async fn run_calls(&mut self) -> Result<StepResult, StoreError> {
+        // A call may change it.
+        self.turn.knowledge = None;
         let mut open = std::mem::take(&mut self.open);
         let asked = self
             .turn

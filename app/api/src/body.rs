@@ -189,7 +189,7 @@ pub(crate) async fn drain(mut rest: impl Stream<Item = io::Result<Bytes>> + Unpi
 /// Parses JSON; a mistake is named with its place.
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Problem> {
     // An empty body is an object without fields: most requests have no field that is needed.
-    let bytes: &'a [u8] = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    let bytes: &'a [u8] = if bytes.is_empty() { b"{}" } else { bytes };
     no_array(bytes)?;
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -266,6 +266,7 @@ mod tests {
         check(r#"{"other":1}"#, "unknown field `other`");
         check("{} {}", "trailing characters");
         check("\n [[{\"count\":1}]]", "an object is expected, at line 2 column 2");
-        assert_eq!(parse::<Outer>(b" ").unwrap(), Outer { inner: Vec::new() });
+        check(" ", "EOF while parsing a value at line 1 column 1");
+        assert_eq!(parse::<Outer>(b"").unwrap(), Outer { inner: Vec::new() });
     }
 }

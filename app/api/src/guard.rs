@@ -29,8 +29,12 @@ pub(crate) async fn admit(
         ));
     }
     let found = app.routes.find(listener, &parts.method, parts.uri.path());
-    if let RouteMatch::Route(Access::Public) = found {
-        return Ok(());
+    match &found {
+        RouteMatch::Route(Access::Public) => return Ok(()),
+        RouteMatch::WrongMethod { allow, access: Access::Public } => {
+            return Err(wrong_method(&parts.method, allow.clone()));
+        }
+        RouteMatch::Route(_) | RouteMatch::WrongMethod { .. } | RouteMatch::Nothing => {}
     }
     let caller = authenticate(app, &parts.headers, peer).await?;
     if changes_something(&parts.method) {
@@ -45,16 +49,7 @@ pub(crate) async fn admit(
             ));
         }
         RouteMatch::Route(_) => {}
-        RouteMatch::WrongMethod(allow) => {
-            return Err(Problem {
-                allow: Some(allow.clone()),
-                ..Problem::new(
-                    Kind::Method,
-                    format!("{} is not possible here", parts.method),
-                    format!("use one of: {allow}"),
-                )
-            });
-        }
+        RouteMatch::WrongMethod { allow, .. } => return Err(wrong_method(&parts.method, allow)),
         RouteMatch::Nothing => {
             return Err(Problem::new(
                 Kind::NoRoute,
@@ -68,6 +63,12 @@ pub(crate) async fn admit(
     }
     parts.extensions.insert(caller);
     Ok(())
+}
+
+fn wrong_method(method: &Method, allow: String) -> Problem {
+    let detail = format!("{method} is not possible here");
+    let remedy = format!("use one of: {allow}");
+    Problem { allow: Some(allow), ..Problem::new(Kind::Method, detail, remedy) }
 }
 
 async fn authenticate(

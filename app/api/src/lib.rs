@@ -26,6 +26,7 @@ mod guard;
 mod handlers;
 mod limits;
 mod min_rate;
+mod object;
 pub mod openapi;
 mod path;
 pub mod problem;
@@ -33,6 +34,7 @@ mod readiness;
 pub mod routes;
 mod serve;
 pub mod viewers;
+mod words;
 
 pub use app::{Api, Configured, Grantable};
 pub use callback::canary::canary;

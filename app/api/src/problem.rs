@@ -4,7 +4,11 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use famulus_core::{StoreError, blob::BlobError, schedule::ScheduleError};
+use famulus_core::{
+    StoreError,
+    blob::BlobError,
+    schedule::{RuleError, ScheduleError},
+};
 use famulus_errors::chain;
 use famulus_store::{AcceptError, Error, PersonError};
 use schemars::JsonSchema;
@@ -240,12 +244,19 @@ impl From<&Error> for Problem {
                 )
                 .after(PASSING_SECONDS)
             }
-            Error::DiskFull(_) => Self::new(
-                Kind::DiskFull,
-                error.to_string(),
-                "free some space on the database's disk, then send the request again",
-            )
-            .after(60),
+            Error::DiskFull(_) => {
+                tracing::warn!(
+                    error = %error,
+                    cause = error.source().map(tracing::field::display),
+                    "a request was refused: the disk is full"
+                );
+                Self::new(
+                    Kind::DiskFull,
+                    error.to_string(),
+                    "free some space on the database's disk, then send the request again",
+                )
+                .after(60)
+            }
             Error::Refused { .. }
             | Error::LeaseLost
             | Error::Forgotten
@@ -303,6 +314,10 @@ impl From<StoreError> for Problem {
 impl From<ScheduleError> for Problem {
     fn from(error: ScheduleError) -> Self {
         match error {
+            // What was possible when it was written may have passed by now.
+            ScheduleError::Rule(rule @ RuleError::Past { .. }) => {
+                Self::new(Kind::Conflict, rule.to_string(), "name a later time")
+            }
             ScheduleError::Rule(rule) => {
                 Self::bad(rule.to_string(), "correct the rule or the time zone and send it again")
             }

@@ -49,7 +49,6 @@ pub(crate) async fn show(
     count: u32,
     zone: &TimeZone,
 ) -> Result<(), Error> {
-    let count = count.clamp(1, LARGEST_PAGE);
     let messages = read::<Messages>(client, conversation, count).await?.messages;
     if messages.is_empty() {
         return output.print("no messages yet");
@@ -67,6 +66,7 @@ async fn read<T: serde::de::DeserializeOwned>(
     conversation: &str,
     count: u32,
 ) -> Result<T, Error> {
+    let count = count.clamp(1, LARGEST_PAGE);
     let path = ["v1", "conversations", conversation, "messages"];
     client.get(&path, &[("limit", &count.to_string())], "a page of messages").await
 }

@@ -2,6 +2,7 @@
 
 use crate::ids::AgentId;
 use crate::tool::Effect;
+use crate::whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -45,10 +46,16 @@ impl Agent {
 #[serde(deny_unknown_fields, default)]
 pub struct Budgets {
     /// Calls that only read.
+    #[serde(deserialize_with = "whole::read")]
+    #[schemars(range(max = u32::MAX))]
     pub read: u32,
     /// Calls that change something of ours, and can be undone.
+    #[serde(deserialize_with = "whole::read")]
+    #[schemars(range(max = u32::MAX))]
     pub write: u32,
     /// Calls whose effect leaves the installation.
+    #[serde(deserialize_with = "whole::read")]
+    #[schemars(range(max = u32::MAX))]
     pub external: u32,
 }
 

@@ -4,6 +4,7 @@
 //! but the things of the person for whom it would run is asked of that person, everything else of
 //! the owner, who sees and may refuse all.
 
+use crate::clock::Rfc3339;
 use crate::ids::{ApprovalId, ConversationId, PersonId, TurnId};
 use crate::person::{Caller, Role};
 use crate::visible::make_visible;
@@ -115,7 +116,7 @@ pub struct Approval {
     /// The exact arguments, with invisible characters made visible.
     pub shown: String,
     pub state: ApprovalState,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     pub expires_at: Timestamp,
 }
 

@@ -1,10 +1,12 @@
 //! Named points at which the crash harness kills the process: before and after every durable step.
 //!
 //! Without the `crash-points` feature both functions are empty. With it, `FAMULUS_CRASH` names one
-//! side of one point and the visit at which to die, for example `finish.commit:after:3`.
+//! side of one point and the visit at which to die, for example `turn.finish:after:3`. With `:stand`
+//! behind it the process does not die there but stands still, as one does whose machine was
+//! suspended, until somebody lets it go on.
 
 /// Every point of the product. The harness kills each one on both sides and fails if one is never
-/// reached, so a new await between two effects comes with its line here.
+/// reached. `cargo xtask tidy` counts the steps that have none.
 pub const POINTS: &[&str] = &[
     "accept.commit",
     "turn.take_up",
@@ -18,7 +20,9 @@ pub const POINTS: &[&str] = &[
     "turn.finish",
     "model.ask",
     "event.append",
+    "turn.bury",
     "approval.decide",
+    "approval.close",
     "stop.commit",
     "schedule.fire",
     "delivery.sending",
@@ -26,6 +30,12 @@ pub const POINTS: &[&str] = &[
     "delivery.settle",
     "effect.commit",
     "late.expect",
+    "queue.claim",
+    "queue.extend",
+    "dead.revive",
+    "blob.begin",
+    "blob.piece",
+    "blob.whole",
     "plugin.call",
 ];
 
@@ -58,9 +68,11 @@ mod points {
         point: String,
         side: String,
         visit: u64,
+        stands: bool,
     }
 
-    /// Dies without unwinding or flushing, as if the machine had taken the process away.
+    /// Dies without unwinding or flushing, as if the machine had taken the process away; or stands
+    /// still.
     pub(super) fn visit(point: &'static str, side: &'static str) {
         static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
         static VISITS: AtomicU64 = AtomicU64::new(0);
@@ -69,7 +81,12 @@ mod points {
             && plan.side == side
             && VISITS.fetch_add(1, Ordering::Relaxed) + 1 == plan.visit
         {
-            std::process::abort();
+            if plan.stands {
+                let own = rustix::process::getpid();
+                let _always_may = rustix::process::kill_process(own, rustix::process::Signal::STOP);
+            } else {
+                std::process::abort();
+            }
         }
     }
 
@@ -80,6 +97,7 @@ mod points {
         let point = fields.next()?.to_owned();
         let side = fields.next()?.to_owned();
         let visit = fields.next().and_then(|n| n.parse().ok()).unwrap_or(1);
-        Some(Plan { point, side, visit })
+        let stands = fields.next() == Some("stand");
+        Some(Plan { point, side, visit, stands })
     }
 }

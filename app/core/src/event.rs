@@ -5,9 +5,11 @@
 //! viewer holds beyond the id that it names was never stored and is to be dropped.
 
 use crate::StoreError;
+use crate::clock::Rfc3339;
 use crate::ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId};
 use crate::message::MessageRole;
 use crate::model::Usage;
+use crate::place;
 use crate::turn::TurnState;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -48,11 +50,8 @@ impl FromStr for EventId {
     type Err = NotAnEventId;
 
     fn from_str(text: &str) -> Result<Self, NotAnEventId> {
-        let parse = || {
-            let (fence, number) = text.trim().split_once('-')?;
-            Some(Self { fence: fence.parse().ok()?, number: number.parse().ok()? })
-        };
-        parse().ok_or_else(|| NotAnEventId(text.to_owned()))
+        let (fence, number) = place::read(text).ok_or_else(|| NotAnEventId(text.to_owned()))?;
+        Ok(Self { fence, number })
     }
 }
 
@@ -63,7 +62,7 @@ pub struct Envelope {
     pub v: u32,
     pub id: EventId,
     pub conversation: ConversationId,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     pub at: Timestamp,
     pub event: Event,
 }

@@ -1,6 +1,7 @@
 //! What the assistant knows: memories (carried in every turn) and scratchpad pages (read on demand).
 
 use crate::StoreError;
+use crate::clock::Rfc3339;
 use crate::ids::{KnowledgeId, PersonId};
 use crate::tool::CallKey;
 use async_trait::async_trait;
@@ -32,9 +33,9 @@ pub struct Knowledge {
     /// Empty for a memory.
     pub title: String,
     pub body: String,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     pub created_at: Timestamp,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     pub updated_at: Timestamp,
 }
 

@@ -23,6 +23,7 @@ pub mod message;
 pub mod model;
 pub mod outbound;
 pub mod person;
+pub mod place;
 pub mod plugin;
 pub mod render;
 pub mod replay;
@@ -33,6 +34,7 @@ mod store_error;
 pub mod tool;
 pub mod turn;
 pub mod visible;
+pub mod whole;
 
 pub use clock::Clock;
 pub use store_error::StoreError;

@@ -9,6 +9,7 @@ use crate::approval::{Approval, ApprovalState};
 use crate::event::{Envelope, EventId};
 use crate::ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId, WorkerId};
 use crate::inbound::Address;
+use crate::knowledge::Knowledge;
 use crate::message::{Message, Part, Provenance, ProviderBlocks, ToolCall, ToolResult};
 use crate::model::Usage;
 use crate::person::Person;
@@ -129,6 +130,8 @@ pub struct LoadedTurn {
     pub history: Vec<Arc<Message>>,
     /// Every call of the turn, by step and position.
     pub calls: Vec<RecordedCall>,
+    /// What the assistant knows of the person, at this moment; none for agents that do not carry it.
+    pub knowledge: Option<Vec<Knowledge>>,
     /// The last event that viewers were shown of what is recorded: whatever they hold beyond it was
     /// never stored, unless `partial` says otherwise.
     pub shown: EventId,

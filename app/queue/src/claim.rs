@@ -6,6 +6,7 @@ use crate::{
     instant::Instant,
     lane::{self, Class, Job, Lease},
 };
+use famulus_core::crash;
 use famulus_core::ids::{PersonId, WorkerId};
 use famulus_core::turn::Fence;
 use jiff::Timestamp;
@@ -44,6 +45,7 @@ impl Queue {
         if crate::sabotage::is_out(crate::sabotage::Safety::Lease) {
             self.expire_leases_of_others(class).await?;
         }
+        crash::before("queue.claim");
         let rows = sqlx::query!(
             r#"
             with due as (
@@ -81,6 +83,9 @@ impl Queue {
         .fetch_all(&self.pool)
         .await
         .map_err(QueueError::database("claim"))?;
+        if !rows.is_empty() {
+            crash::after("queue.claim");
+        }
 
         let mut leases = Vec::with_capacity(rows.len());
         for row in rows {
@@ -152,6 +157,7 @@ impl Queue {
     ) -> Result<HashSet<(Uuid, i64)>, QueueError> {
         let lanes: Vec<Uuid> = held.iter().map(|fence| fence.lane).collect();
         let tokens: Vec<i64> = held.iter().map(|fence| fence.token).collect();
+        crash::before("queue.extend");
         let rows = sqlx::query!(
             r#"
             with locked as (
@@ -173,6 +179,7 @@ impl Queue {
         .fetch_all(&self.pool)
         .await
         .map_err(QueueError::database("extend the leases"))?;
+        crash::after("queue.extend");
         Ok(rows.into_iter().map(|row| (row.id, row.fence)).collect())
     }
 

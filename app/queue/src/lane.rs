@@ -8,7 +8,7 @@ use famulus_core::ids::PersonId;
 use famulus_core::turn::Fence;
 use jiff::Timestamp;
 use sqlx::PgConnection;
-use std::time::Duration;
+use std::{collections::HashMap, slice, time::Duration};
 use uuid::Uuid;
 
 /// A kind of work, with workers of its own.
@@ -101,43 +101,84 @@ pub async fn guard(
     fence: &Fence,
     progress: Progress,
 ) -> Result<(), QueueError> {
+    let mut proofs = guard_many(conn, class, slice::from_ref(fence), progress).await?;
+    proofs.pop().unwrap_or(Err(QueueError::LeaseLost))
+}
+
+/// [`guard`] for many leases in one statement: one answer for each, in order.
+pub async fn guard_many(
+    conn: &mut PgConnection,
+    class: Class,
+    fences: &[Fence],
+    progress: Progress,
+) -> Result<Vec<Result<(), QueueError>>, QueueError> {
     #[cfg(feature = "sabotage")]
     if crate::sabotage::is_out(crate::sabotage::Safety::Fencing) {
-        return Ok(());
+        return Ok(fences.iter().map(|_| Ok(())).collect());
     }
-    let begun = match progress {
+    let lanes: Vec<Uuid> = fences.iter().map(|fence| fence.lane).collect();
+    let held = match progress {
         Progress::Begins | Progress::Made => {
-            sqlx::query_scalar!(
-                r#"update queue_lane set
-                       begun = case when $5 then fence else begun end,
-                       attempts = case when $5 then attempts else 0 end
-                   where class = $1 and id = $2 and worker = $3 and fence = $4
-                   returning begun = fence as "begun!""#,
+            let workers: Vec<Uuid> = fences.iter().map(|fence| fence.worker.0).collect();
+            let tokens: Vec<i64> = fences.iter().map(|fence| fence.token).collect();
+            sqlx::query_as!(
+                Held,
+                r#"
+                with locked as (
+                    select id from queue_lane where class = $1 and id = any($2::uuid[])
+                    order by id for no key update
+                )
+                update queue_lane l set
+                    begun = case when $5 then fence else begun end,
+                    attempts = case when $5 then attempts else 0 end
+                where l.class = $1 and l.id = any(array(select id from locked))
+                    and exists (
+                        select 1 from unnest($2::uuid[], $3::uuid[], $4::bigint[])
+                            as f (lane, worker, token)
+                        where f.lane = l.id and f.worker = l.worker and f.token = l.fence)
+                returning id as lane, worker, fence as token, begun = fence as "begun!"
+                "#,
                 class.as_str(),
-                fence.lane,
-                fence.worker.0,
-                fence.token,
+                &lanes,
+                &workers,
+                &tokens,
                 progress == Progress::Begins,
             )
-            .fetch_optional(conn)
+            .fetch_all(conn)
             .await
         }
         Progress::None | Progress::Relies => {
-            sqlx::query_scalar!(
-                r#"select begun = fence as "begun!" from queue_lane
-                   where class = $1 and id = $2 and worker = $3 and fence = $4 for no key update"#,
+            sqlx::query_as!(
+                Held,
+                r#"select id as lane, worker, fence as token, begun = fence as "begun!"
+                   from queue_lane where class = $1 and id = any($2::uuid[])
+                   order by id for no key update"#,
                 class.as_str(),
-                fence.lane,
-                fence.worker.0,
-                fence.token,
+                &lanes,
             )
-            .fetch_optional(conn)
+            .fetch_all(conn)
             .await
         }
     }
-    .map_err(QueueError::database("check the lease"))?
-    .ok_or(QueueError::LeaseLost)?;
-    if begun || progress == Progress::None { Ok(()) } else { Err(QueueError::Forgotten) }
+    .map_err(QueueError::database("check the lease"))?;
+    let held: HashMap<Uuid, Held> = held.into_iter().map(|held| (held.lane, held)).collect();
+    let proof = |fence: &Fence| match held.get(&fence.lane) {
+        Some(held) if held.token == fence.token && held.worker == Some(fence.worker.0) => {
+            let relies = progress != Progress::None;
+            if relies && !held.begun { Err(QueueError::Forgotten) } else { Ok(()) }
+        }
+        Some(_) | None => Err(QueueError::LeaseLost),
+    };
+    Ok(fences.iter().map(proof).collect())
+}
+
+/// Who holds a lane.
+struct Held {
+    lane: Uuid,
+    worker: Option<Uuid>,
+    token: i64,
+    /// Whether the work of this lease has been begun.
+    begun: bool,
 }
 
 /// Settles a finished job: the lane goes on with the next one, or idles.

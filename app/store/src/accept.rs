@@ -1,12 +1,13 @@
 //! Accepting messages: everything that comes in passes here.
 //!
-//! Callers that arrive at the same time share one transaction: while one batch waits for the disk,
-//! the next one gathers. A message is acknowledged after its commit, never before.
+//! Callers that arrive at the same time share one transaction. A message is acknowledged after its
+//! commit, never before.
 
 use crate::{
     accept_batch::{Batch, Lessee, MessageScope, accept_in},
     db::Store,
     error::Error,
+    gather::{Bounds, Work},
 };
 use famulus_core::ids::{BlobId, ConversationId, MessageId, TurnId};
 use famulus_core::inbound::Inbound;
@@ -15,18 +16,10 @@ use famulus_queue::{
     handover::Reservation,
     hint::{Hints, Topic},
 };
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
-/// Messages of one transaction, at most.
-const BATCH: usize = 128;
-/// Transactions at once: one works while the other waits for the disk.
-pub(crate) const AT_ONCE: usize = 2;
-/// Messages that may wait; beyond that, callers wait for a place.
-const WAITING: usize = 4096;
+pub(crate) const BOUNDS: Bounds = Bounds { batch: 128, at_once: 2, waiting: 4096 };
 
 /// A message was stored (or had been before).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +53,12 @@ pub enum AcceptError {
     Store(#[source] Arc<Error>),
 }
 
-type Waiting = (Inbound, oneshot::Sender<Result<Accepted, AcceptError>>);
-
 /// The port of acceptance, for callers that need nothing else of the store.
 pub trait Accept {
     fn accept(
         &self,
         inbound: Inbound,
     ) -> impl Future<Output = Result<Accepted, AcceptError>> + Send;
-}
-
-#[derive(Clone)]
-pub(crate) struct AcceptQueue {
-    sender: mpsc::Sender<Waiting>,
 }
 
 impl Accept for Store {
@@ -82,104 +68,25 @@ impl Accept for Store {
     /// After an error nothing was stored, except that a connection lost during the commit leaves it
     /// open: a caller with an `external_id` finds out by sending it again.
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError> {
-        let (answer, answered) = oneshot::channel();
-        let closed = || {
-            AcceptError::Store(Arc::new(Error::Unavailable {
-                operation: "accept a message while shutting down",
-                source: sqlx::Error::PoolClosed,
-            }))
-        };
-        self.accept_queue.sender.send((inbound, answer)).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.accept_queue.pass(inbound).await.map_err(AcceptError::Store)?
     }
 }
 
-/// Writes batches.
-struct BatchWriter {
+/// Stores batches of messages, and sees that their work is begun.
+pub(crate) struct AcceptBatches {
     /// Pools of one session each.
-    sessions: Vec<PgPool>,
-    queue: Queue,
-    hints: Hints,
+    pub(crate) sessions: [PgPool; BOUNDS.at_once],
+    pub(crate) queue: Queue,
+    pub(crate) hints: Hints,
 }
 
-impl AcceptQueue {
-    pub(crate) fn start(
-        sessions: Vec<PgPool>,
-        queue: Queue,
-        hints: Hints,
-        shutdown: CancellationToken,
-    ) -> (Self, BoxFuture<'static, ()>) {
-        let (sender, waiting) = mpsc::channel(WAITING);
-        let writer = BatchWriter { sessions, queue, hints };
-        (Self { sender }, Box::pin(run(writer, waiting, shutdown)))
-    }
-}
+impl Work for AcceptBatches {
+    type Item = Inbound;
+    type Answer = Result<Accepted, AcceptError>;
 
-async fn run(
-    writer: BatchWriter,
-    mut waiting: mpsc::Receiver<Waiting>,
-    shutdown: CancellationToken,
-) {
-    // In this task and not in one each: a message that comes alone is not passed on once more.
-    let mut running = FuturesUnordered::new();
-    // The session that was used last is used next: what it needs is still in the processor's cache.
-    let mut free: Vec<&PgPool> = writer.sessions.iter().collect();
-    let mut batch = Vec::new();
-    loop {
-        tokio::select! {
-            Some(session) = running.next() => free.push(session),
-            gathered = waiting.recv_many(&mut batch, BATCH), if !free.is_empty() => {
-                let Some(session) = free.pop().filter(|_| gathered > 0) else { break };
-                let batch = std::mem::take(&mut batch);
-                running.push(writer.accept(session, batch).map(move |()| session));
-            }
-            // What waits already is still accepted.
-            () = shutdown.cancelled(), if !waiting.is_closed() => waiting.close(),
-        }
-    }
-    while running.next().await.is_some() {}
-}
+    const OPERATION: &'static str = "accept a message";
 
-impl BatchWriter {
-    async fn accept(&self, session: &PgPool, batch: Vec<Waiting>) {
-        let (inbounds, answers): (Vec<Inbound>, Vec<_>) = batch.into_iter().unzip();
-        let mut committed = self.commit(session, &inbounds).await;
-        if committed.as_ref().is_err_and(Error::is_conflict) {
-            // Postgres gave this transaction up for another's sake: nothing of it is there.
-            committed = self.commit(session, &inbounds).await;
-        }
-        match committed {
-            Ok(results) => {
-                for (answer, result) in answers.into_iter().zip(results) {
-                    // A caller that went away finds its message in the conversation.
-                    let _gone = answer.send(result);
-                }
-            }
-            // One message that Postgres refuses must not take the others with it.
-            Err(Error::Refused { .. }) if inbounds.len() > 1 => {
-                for (inbound, answer) in inbounds.into_iter().zip(answers) {
-                    let result = match self.commit(session, std::slice::from_ref(&inbound)).await {
-                        Ok(mut results) => results.pop().unwrap_or_else(|| Err(missing())),
-                        Err(error) => Err(AcceptError::Store(Arc::new(error))),
-                    };
-                    let _gone = answer.send(result);
-                }
-            }
-            Err(error) => {
-                let error = Arc::new(error);
-                for answer in answers {
-                    let _gone = answer.send(Err(AcceptError::Store(Arc::clone(&error))));
-                }
-            }
-        }
-    }
-
-    /// Stores messages, and sees that their work is begun.
-    async fn commit(
-        &self,
-        session: &PgPool,
-        inbounds: &[Inbound],
-    ) -> Result<Vec<Result<Accepted, AcceptError>>, Error> {
+    async fn commit(&self, slot: usize, inbounds: &[Inbound]) -> Result<Vec<Self::Answer>, Error> {
         let reserved = self.queue.handover.reserve(inbounds.len());
         let lessee = Lessee {
             worker: self.queue.worker,
@@ -189,7 +96,7 @@ impl BatchWriter {
         famulus_core::crash::before("accept.commit");
         // One statement outside a transaction block: it commits before its answer comes.
         let Batch { results, leases } =
-            accept_in(session, MessageScope::Own, inbounds, lessee).await?;
+            accept_in(&self.sessions[slot], MessageScope::Own, inbounds, lessee).await?;
         famulus_core::crash::after("accept.commit");
         self.announce(&results, leases.len());
         if let Some(reserved) = reserved {
@@ -197,7 +104,9 @@ impl BatchWriter {
         }
         Ok(results)
     }
+}
 
+impl AcceptBatches {
     /// Wakes the workers for what was not leased at once.
     fn announce(&self, results: &[Result<Accepted, AcceptError>], leased: usize) {
         let count = |wanted| results.iter().flatten().filter(|a| a.disposition == wanted).count();
@@ -222,11 +131,4 @@ impl BatchWriter {
             }
         }
     }
-}
-
-fn missing() -> AcceptError {
-    AcceptError::Store(Arc::new(Error::Refused {
-        operation: "accept a message",
-        source: sqlx::Error::RowNotFound,
-    }))
 }

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use famulus_core::{
     blob::{BlobError, BlobRef, Blobs, PIECE},
+    crash,
     ids::{BlobId, PersonId},
 };
 use futures::{StreamExt, stream::BoxStream};
@@ -136,7 +137,9 @@ impl<'a> Upload<'a> {
         .execute(&mut *tx)
         .await
         .map_err(Error::on("begin a file"))?;
+        crash::before("blob.begin");
         tx.commit().await.map_err(Error::on("begin a file"))?;
+        crash::after("blob.begin");
         Ok(upload)
     }
 
@@ -178,7 +181,9 @@ impl<'a> Upload<'a> {
         .execute(&mut *tx)
         .await
         .map_err(Error::on("store a file"))?;
+        crash::before("blob.piece");
         tx.commit().await.map_err(Error::on("store a file"))?;
+        crash::after("blob.piece");
         self.pieces += 1;
         self.piece.clear();
         Ok(())
@@ -211,7 +216,9 @@ impl<'a> Upload<'a> {
             self.make_whole(&mut tx, sha256).await?;
             self.id
         };
+        crash::before("blob.whole");
         tx.commit().await.map_err(Error::on("store a file"))?;
+        crash::after("blob.whole");
         Ok(BlobRef { id, sha256: hex::encode(sha256), mime: self.mime.clone(), size: self.size })
     }
 

@@ -1,10 +1,13 @@
 //! Opening the store: version, role, pools; and transactions that name whom they act for.
 
 use crate::{
-    accept::{AT_ONCE, AcceptQueue},
+    accept::{self, AcceptBatches},
     error::{ConnectError, Error},
     events::EventWriter,
+    finish::{self, Endings},
+    gather::Gather,
     schema,
+    take_up::{self, Beginnings},
 };
 use famulus_core::ids::PersonId;
 use famulus_queue::{Queue, hint::Hints};
@@ -58,7 +61,9 @@ impl Connect {
 pub struct Store {
     pub(crate) durable: PgPool,
     pub(crate) relaxed: PgPool,
-    pub(crate) accept_queue: AcceptQueue,
+    pub(crate) accept_queue: Gather<AcceptBatches>,
+    pub(crate) beginnings: Gather<Beginnings>,
+    pub(crate) endings: Gather<Endings>,
     pub(crate) events: EventWriter,
     pub queue: Queue,
     pub hints: Hints,
@@ -97,9 +102,18 @@ impl Store {
         let relaxed = pool(&options, connect.relaxed_sessions, role, "off");
         let queue = Queue::new(relaxed.clone(), connect.lease);
         let hints = Hints::new(queue.worker);
-        let accept_sessions = (0..AT_ONCE).map(|_| pool(&options, 1, role, "on")).collect();
+        let accept_batches = AcceptBatches {
+            sessions: std::array::from_fn(|_| pool(&options, 1, role, "on")),
+            queue: queue.clone(),
+            hints: hints.clone(),
+        };
         let (accept_queue, accept_loop) =
-            AcceptQueue::start(accept_sessions, queue.clone(), hints.clone(), shutdown.clone());
+            Gather::start(accept_batches, accept::BOUNDS, shutdown.clone());
+        let beginnings = Beginnings { pool: relaxed.clone() };
+        let (beginnings, beginning_loop) =
+            Gather::start(beginnings, take_up::BOUNDS, shutdown.clone());
+        let endings = Endings { pool: durable.clone(), hints: hints.clone() };
+        let (endings, ending_loop) = Gather::start(endings, finish::BOUNDS, shutdown.clone());
         let (events, event_loop) =
             EventWriter::start(options.clone(), role, hints.clone(), shutdown.clone());
         let notifier = hints.clone().run_notifier(relaxed.clone(), shutdown.clone());
@@ -108,6 +122,8 @@ impl Store {
             durable,
             relaxed,
             accept_queue,
+            beginnings,
+            endings,
             events,
             queue,
             hints,
@@ -115,6 +131,8 @@ impl Store {
         };
         let tasks = vec![
             ("store.accept", accept_loop),
+            ("store.take_up", beginning_loop),
+            ("store.finish", ending_loop),
             ("store.events", event_loop),
             ("queue.notifier", Box::pin(notifier) as _),
             ("queue.listener", Box::pin(listener) as _),

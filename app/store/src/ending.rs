@@ -1,5 +1,4 @@
-//! How a turn ends: its last message, its state, its replies on the way out, and its lease, in one
-//! transaction.
+//! What every end of a turn settles, and the end of a turn that no worker could finish.
 
 use crate::{
     db::{Scope, Store},
@@ -15,80 +14,20 @@ use famulus_core::{
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::Address,
     message::{MessageRole, Part, Sentinel},
-    turn::{Burial, Ended, Ending, Fence, NewMessage, TurnState},
+    turn::{Burial, Fence, NewMessage, TurnState},
 };
-use famulus_queue::{Class, hint::Topic, lane, lane::Progress};
+use famulus_queue::{
+    Class,
+    hint::{Hints, Topic},
+    lane,
+    lane::Progress,
+};
 use sqlx::PgConnection;
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 use uuid::Uuid;
-
-pub(crate) async fn finish(store: &Store, fence: &Fence, ending: Ending) -> Result<Ended, Error> {
-    let turn = ending.turn;
-    let mut tx = store.begin(Scope::Person(fence.person)).await?;
-    // From here nothing can join the turn: accepting takes the same row.
-    let (place, seq) = history::place(&mut tx, turn).await?;
-    lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await?;
-    let steering = if ending.state == TurnState::Complete {
-        history::take_steering(&mut tx, place).await?
-    } else {
-        Vec::new()
-    };
-    let mut stored = Vec::new();
-    if let Some(message) = ending.message {
-        let model = ending.model.as_deref();
-        stored.push(
-            history::append(&mut tx, place, seq, MessageRole::Assistant, message, model).await?,
-        );
-    }
-    let goes_on = !steering.is_empty();
-    let row = sqlx::query!(
-        "update turn set
-             state = case when $2 then state else $3 end,
-             steps = $4, model = coalesce($5, model), input_tokens = $6, output_tokens = $7,
-             error = $8, shown_fence = $9, shown_number = $10,
-             ended_at = case when $2 then null else now() end
-         where id = $1
-         returning schedule_id, origin",
-        turn.0,
-        goes_on,
-        ending.state.as_str(),
-        ending.steps as i32,
-        ending.model,
-        ending.usage.input_tokens.map(|n| n as i64),
-        ending.usage.output_tokens.map(|n| n as i64),
-        ending.error,
-        ending.shown.fence,
-        ending.shown.number,
-    )
-    .fetch_one(&mut *tx)
-    .await
-    .map_err(Error::on("end the turn"))?;
-    events::insert_for(&mut tx, PersonId(place.host), ending.events).await?;
-    if goes_on {
-        crash::before("turn.finish");
-        tx.commit().await.map_err(Error::on("record a reply"))?;
-        crash::after("turn.finish");
-        stored.extend(steering);
-        return Ok(Ended::Steered(stored));
-    }
-    let news = Last {
-        state: ending.state,
-        error: ending.error.as_deref(),
-        reply: ending.reply.as_deref(),
-        delivering: &ending.delivering,
-        origin: row.origin,
-        schedule: row.schedule_id,
-    }
-    .close(&mut tx, place)
-    .await?;
-    events::insert_for(&mut tx, PersonId(place.host), vec![ending.complete]).await?;
-    lane::complete(&mut tx, Class::Turn, fence, turn.0).await?;
-    crash::before("turn.finish");
-    tx.commit().await.map_err(Error::on("end the turn"))?;
-    crash::after("turn.finish");
-    news.announce(store);
-    Ok(Ended::Done)
-}
 
 /// Fails a turn that no worker could finish. Its job goes to the dead letters.
 pub(crate) async fn bury(
@@ -135,120 +74,156 @@ pub(crate) async fn bury(
             Arc::new(Envelope { v: VERSION, id: id(number), conversation, at: burial.at, event })
         })
         .collect();
-    let news = Last {
+    let last = Last {
+        place,
         state: TurnState::Failed,
         error: Some(&burial.reason),
         reply: Some(&burial.reply),
         delivering: &burial.delivering,
-        origin: row.origin,
+        origin: row.origin.as_ref(),
         schedule: row.schedule_id,
-    }
-    .close(&mut tx, place)
-    .await?;
+    };
+    let news = close(&mut tx, &[last]).await?;
     events::insert_for(&mut tx, PersonId(place.host), events.clone()).await?;
     lane::bury(&mut tx, Class::Turn, fence, turn.0, &burial.reason).await?;
+    crash::before("turn.bury");
     tx.commit().await.map_err(Error::on("bury the turn"))?;
+    crash::after("turn.bury");
     tracing::error!(turn.id = %turn, reason = burial.reason, "a turn was moved to the dead letters");
     store.hints.announce(Topic::Control);
-    news.announce(store);
+    news.announce(&store.hints);
     Ok(events)
 }
 
-/// What every end of a turn settles.
-struct Last<'a> {
-    state: TurnState,
-    error: Option<&'a str>,
-    reply: Option<&'a str>,
-    delivering: &'a [String],
-    origin: Option<serde_json::Value>,
-    schedule: Option<Uuid>,
+/// The end of a turn.
+pub(crate) struct Last<'a> {
+    pub(crate) place: Place,
+    pub(crate) state: TurnState,
+    pub(crate) error: Option<&'a str>,
+    pub(crate) reply: Option<&'a str>,
+    pub(crate) delivering: &'a [String],
+    pub(crate) origin: Option<&'a serde_json::Value>,
+    pub(crate) schedule: Option<Uuid>,
 }
 
 /// What others are to be told once the end is committed.
-struct News {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
     delivery: bool,
     turn: bool,
 }
 
 impl News {
-    fn announce(&self, store: &Store) {
-        store.hints.announce(Topic::Event);
+    pub(crate) fn announce(self, hints: &Hints) {
+        hints.announce(Topic::Event);
         if self.delivery {
-            store.hints.announce(Topic::Delivery);
+            hints.announce(Topic::Delivery);
         }
         if self.turn {
-            store.hints.announce(Topic::Turn);
+            hints.announce(Topic::Turn);
         }
     }
 }
 
-impl Last<'_> {
-    async fn close(self, conn: &mut PgConnection, place: Place) -> Result<News, Error> {
-        let turn = place.turn;
-        sqlx::query!(
-            "update conversation set live_turn = null, live_ord = null, live_person = null
-             where id = $1 and live_turn = $2",
-            place.conversation,
-            turn.0,
-        )
-        .execute(&mut *conn)
-        .await
-        .map_err(Error::on("end the turn"))?;
-        // Nothing may stay open behind a turn that ended.
-        sqlx::query!(
-            "update approval set state = 'superseded', decided_at = now()
-             where turn_id = $1 and state in ('pending', 'approved')",
-            turn.0
-        )
-        .execute(&mut *conn)
-        .await
-        .map_err(Error::on("close approvals"))?;
-        let successor = match self.state {
+/// Settles what every end of a turn settles. The caller holds the conversations' rows.
+pub(crate) async fn close(conn: &mut PgConnection, ends: &[Last<'_>]) -> Result<News, Error> {
+    let turns: Vec<Uuid> = ends.iter().map(|last| last.place.turn.0).collect();
+    let conversations: Vec<Uuid> = ends.iter().map(|last| last.place.conversation).collect();
+    sqlx::query!(
+        "update conversation set live_turn = null, live_ord = null, live_person = null
+         where id = any($1) and live_turn = any($2)",
+        &conversations,
+        &turns,
+    )
+    .execute(&mut *conn)
+    .await
+    .map_err(Error::on("end the turn"))?;
+    // Nothing may stay open behind a turn that ended.
+    sqlx::query!(
+        "update approval set state = 'superseded', decided_at = now()
+         where turn_id = any($1) and state in ('pending', 'approved')",
+        &turns,
+    )
+    .execute(&mut *conn)
+    .await
+    .map_err(Error::on("close approvals"))?;
+    let mut news = News::default();
+    for last in ends {
+        let place = last.place;
+        let successor = match last.state {
             TurnState::Failed | TurnState::Cancelled => hand_over(conn, place).await?,
             TurnState::Complete | TurnState::Queued | TurnState::Running | TurnState::Waiting => {
                 None
             }
         };
-        let mut delivery = false;
-        if let Some(reply) = self.reply.filter(|_| !self.delivering.is_empty()) {
-            for to in senders(conn, place, self.origin).await? {
-                if self.delivering.contains(&to.channel) && !reached(conn, turn, &to).await? {
-                    let host = PersonId(place.host);
-                    outbox::send(conn, host, place.conversation, turn, &to, reply).await?;
-                    delivery = true;
-                }
-            }
-        }
-        if let Some(schedule) = self.schedule {
+        news.turn |= successor.is_some();
+        if let Some(schedule) = last.schedule {
             let failed =
-                (self.state == TurnState::Failed).then(|| self.error.unwrap_or("the turn failed"));
-            delivery |= schedules::outcome(conn, schedule, failed).await?;
+                (last.state == TurnState::Failed).then(|| last.error.unwrap_or("the turn failed"));
+            news.delivery |= schedules::outcome(conn, schedule, failed).await?;
         }
-        Ok(News { delivery, turn: successor.is_some() })
     }
+    news.delivery |= deliver(conn, ends).await?;
+    Ok(news)
 }
 
-/// Where the messages of a turn came from, each place once.
-async fn senders(
+/// Puts replies on their way to each place that a message of their turn came from; returns whether
+/// there was one.
+async fn deliver(conn: &mut PgConnection, ends: &[Last<'_>]) -> Result<bool, Error> {
+    let replying: Vec<&Last<'_>> =
+        ends.iter().filter(|last| last.reply.is_some() && !last.delivering.is_empty()).collect();
+    if replying.is_empty() {
+        return Ok(false);
+    }
+    let mut addresses = addresses(conn, &replying).await?;
+    let mut sent = false;
+    for last in replying {
+        let Place { turn, conversation, host, ord: _ } = last.place;
+        let from = addresses.remove(&turn.0).unwrap_or_default();
+        for to in senders(from, last.origin)? {
+            if last.delivering.contains(&to.channel) && !reached(conn, turn, &to).await? {
+                let reply = last.reply.unwrap_or_default();
+                outbox::send(conn, PersonId(host), conversation, turn, &to, reply).await?;
+                sent = true;
+            }
+        }
+    }
+    Ok(sent)
+}
+
+/// Where the messages of turns came from, in their order; `None` is where the turn came from.
+async fn addresses(
     conn: &mut PgConnection,
-    place: Place,
-    origin: Option<serde_json::Value>,
-) -> Result<Vec<Address>, Error> {
-    let addresses = sqlx::query_scalar!(
-        "select coalesce(reply_to, $4) from message
-         where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and role = 'user'
+    ends: &[&Last<'_>],
+) -> Result<HashMap<Uuid, Vec<Option<serde_json::Value>>>, Error> {
+    let rows = sqlx::query!(
+        "select turn_id, reply_to from message
+         where conversation_id = any($1) and turn_ord = any($2) and turn_id = any($3)
+           and role = 'user'
          order by seq",
-        place.conversation,
-        place.ord,
-        place.turn.0,
-        origin,
+        &ends.iter().map(|last| last.place.conversation).collect::<Vec<_>>(),
+        &ends.iter().map(|last| last.place.ord).collect::<Vec<_>>(),
+        &ends.iter().map(|last| last.place.turn.0).collect::<Vec<_>>(),
     )
     .fetch_all(conn)
     .await
     .map_err(Error::on("see who waits for the reply"))?;
+    let mut addresses: HashMap<Uuid, Vec<_>> = HashMap::new();
+    for row in rows {
+        addresses.entry(row.turn_id).or_default().push(row.reply_to);
+    }
+    Ok(addresses)
+}
+
+/// Each place once.
+fn senders(
+    addresses: Vec<Option<serde_json::Value>>,
+    origin: Option<&serde_json::Value>,
+) -> Result<Vec<Address>, Error> {
     let mut known = HashSet::new();
     let mut senders = Vec::new();
-    for address in addresses.into_iter().flatten() {
+    for address in addresses {
+        let Some(address) = address.or_else(|| origin.cloned()) else { continue };
         let to: Address =
             serde_json::from_value(address).map_err(Error::unreadable("an address"))?;
         let chat = (to.channel.clone(), to.account.clone(), to.chat.clone(), to.thread.clone());

@@ -2,6 +2,7 @@
 
 use famulus_core::StoreError;
 use famulus_queue::QueueError;
+use std::sync::Arc;
 
 /// A read or write failed.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,16 @@ impl From<Error> for StoreError {
             }
             Error::Refused { .. } | Error::Unreadable { .. } => Self::Refused(Box::new(error)),
         }
+    }
+}
+
+/// An error that several callers share.
+pub(crate) fn shared(error: Arc<Error>) -> StoreError {
+    match Arc::try_unwrap(error) {
+        Ok(error) => error.into(),
+        Err(shared) if matches!(*shared, Error::LeaseLost) => StoreError::LeaseLost,
+        Err(shared) if shared.is_passing() => StoreError::Unavailable(Box::new(shared)),
+        Err(shared) => StoreError::Refused(Box::new(shared)),
     }
 }
 

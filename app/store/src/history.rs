@@ -5,13 +5,13 @@ use crate::{
     error::Error,
 };
 use famulus_core::{
-    ids::{ConversationId, MessageId, PersonId, TurnId},
+    ids::{MessageId, PersonId, TurnId},
     message::{Message, MessageRole, Part, PartBody, Provenance, ProviderBlocks, visible_text},
-    turn::NewMessage,
+    turn::{Fence, NewMessage},
 };
 use famulus_queue::Instant;
 use sqlx::PgConnection;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
 /// Messages that a turn reads back, at most; the model's window ends long before.
@@ -53,27 +53,44 @@ fn messages(rows: Vec<Row>) -> Result<Vec<Arc<Message>>, Error> {
     rows.into_iter().map(|row| Message::try_from(row).map(Arc::new)).collect()
 }
 
-/// The conversation up to and with the turn that began at `ord`.
-pub(crate) async fn window(
+/// The conversations up to and with the turns of the places, by turn.
+pub(crate) async fn windows(
     conn: &mut PgConnection,
-    conversation: ConversationId,
-    ord: i64,
-) -> Result<Vec<Arc<Message>>, Error> {
-    let mut rows = sqlx::query_as!(
-        Row,
-        r#"select id, seq, role, sender_id, turn_id, parts, provider, blocks,
-                  created_at as "created_at: Instant"
-           from message where conversation_id = $1 and turn_ord <= $2
-           order by turn_ord desc, seq desc limit $3"#,
-        conversation.0,
-        ord,
+    places: &[Place],
+) -> Result<HashMap<TurnId, Result<Vec<Arc<Message>>, Error>>, Error> {
+    let rows = sqlx::query!(
+        r#"select t.id as "reader!", m.id, m.seq, m.role, m.sender_id, m.turn_id, m.parts,
+                  m.provider, m.blocks, m.created_at as "created_at: Instant"
+           from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as t (id, conversation, ord)
+           cross join lateral (
+               select * from message
+               where conversation_id = t.conversation and turn_ord <= t.ord
+               order by turn_ord desc, seq desc limit $4
+           ) m
+           order by t.id, m.turn_ord, m.seq"#,
+        &places.iter().map(|place| place.turn.0).collect::<Vec<_>>(),
+        &places.iter().map(|place| place.conversation).collect::<Vec<_>>(),
+        &places.iter().map(|place| place.ord).collect::<Vec<_>>(),
         WINDOW,
     )
     .fetch_all(conn)
     .await
     .map_err(Error::on("read the conversation"))?;
-    rows.reverse();
-    messages(rows)
+    let mut windows: HashMap<TurnId, Vec<Row>> = HashMap::new();
+    for row in rows {
+        windows.entry(TurnId(row.reader)).or_default().push(Row {
+            id: row.id,
+            seq: row.seq,
+            role: row.role,
+            sender_id: row.sender_id,
+            turn_id: row.turn_id,
+            parts: row.parts,
+            provider: row.provider,
+            blocks: row.blocks,
+            created_at: row.created_at,
+        });
+    }
+    Ok(windows.into_iter().map(|(turn, rows)| (turn, messages(rows))).collect())
 }
 
 /// Takes the messages that joined the turn since it last looked, behind everything that it read
@@ -159,6 +176,49 @@ pub(crate) async fn place(conn: &mut PgConnection, turn: TurnId) -> Result<(Plac
     Ok((place, row.last_seq))
 }
 
+/// Takes the rows of the lanes' conversations, in one order.
+pub(crate) async fn lock(conn: &mut PgConnection, fences: &[Fence]) -> Result<(), Error> {
+    sqlx::query_scalar!(
+        r#"select 1 as "one!" from conversation where id = any($1) order by id for no key update"#,
+        &fences.iter().map(|fence| fence.lane).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("lock the conversation"))?;
+    Ok(())
+}
+
+/// The next number of each place's conversation. The caller holds the conversations' rows, and
+/// names each once.
+pub(crate) async fn next_seq_of(
+    conn: &mut PgConnection,
+    places: &[Place],
+) -> Result<Vec<i64>, Error> {
+    let ids: Vec<Uuid> = places.iter().map(|place| place.conversation).collect();
+    let rows = sqlx::query!(
+        "update conversation set last_seq = last_seq + 1, updated_at = now()
+         where id = any($1) returning id, last_seq",
+        &ids,
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("find the turn's place"))?;
+    let seqs: HashMap<Uuid, i64> = rows.into_iter().map(|row| (row.id, row.last_seq)).collect();
+    ids.iter()
+        .map(|id| seqs.get(id).copied().ok_or(sqlx::Error::RowNotFound))
+        .collect::<Result<_, _>>()
+        .map_err(Error::on("find the turn's place"))
+}
+
+/// A message of the model or of tools, on its way to the end of its conversation.
+pub(crate) struct Appended<'a> {
+    pub(crate) place: Place,
+    pub(crate) seq: i64,
+    pub(crate) role: MessageRole,
+    pub(crate) message: NewMessage,
+    pub(crate) model: Option<&'a str>,
+}
+
 /// Appends a message of the model or of tools.
 pub(crate) async fn append(
     conn: &mut PgConnection,
@@ -168,43 +228,93 @@ pub(crate) async fn append(
     message: NewMessage,
     model: Option<&str>,
 ) -> Result<Arc<Message>, Error> {
-    let provenance = match role {
+    let mut stored = append_many(conn, vec![Appended { place, seq, role, message, model }]).await?;
+    stored.pop().ok_or_else(|| Error::on("store a message")(sqlx::Error::RowNotFound))
+}
+
+/// Appends messages in one statement; returns them in their order.
+pub(crate) async fn append_many(
+    conn: &mut PgConnection,
+    messages: Vec<Appended<'_>>,
+) -> Result<Vec<Arc<Message>>, Error> {
+    let provenance = |role| match role {
         MessageRole::Assistant => Provenance::Assistant,
         MessageRole::Tool => Provenance::Tool,
         MessageRole::User => Provenance::System,
     };
+    let mut rows = Rows::default();
+    for Appended { place, seq, role, message, model } in &messages {
+        rows.ids.push(message.id.0);
+        rows.conversations.push(place.conversation);
+        rows.hosts.push(place.host);
+        rows.turns.push(place.turn.0);
+        rows.ords.push(place.ord);
+        rows.seqs.push(*seq);
+        rows.roles.push(role.as_str());
+        rows.provenances.push(provenance(*role).label());
+        rows.parts.push(encode_parts(&message.parts)?);
+        rows.bodies.push(without_nul(&searchable(&message.parts)));
+        rows.providers.push(message.blocks.as_ref().map(|blocks| blocks.provider.as_str()));
+        rows.blocks.push(message.blocks.as_ref().map(|blocks| blocks.bytes.as_slice()));
+        rows.models.push(*model);
+    }
+    // One moment for all: that of the transaction.
     let created_at = sqlx::query_scalar!(
         r#"insert into message (id, conversation_id, person_id, turn_id, turn_ord, seq, role,
                                 provenance, parts, body, provider, blocks, model)
-           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+           select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[],
+                                $6::bigint[], $7::text[], $8::text[], $9::bytea[], $10::text[],
+                                $11::text[], $12::bytea[], $13::text[])
            returning created_at as "created_at: Instant""#,
-        message.id.0,
-        place.conversation,
-        place.host,
-        place.turn.0,
-        place.ord,
-        seq,
-        role.as_str(),
-        provenance.label(),
-        encode_parts(&message.parts)?,
-        without_nul(&searchable(&message.parts)),
-        message.blocks.as_ref().map(|blocks| blocks.provider.as_str()),
-        message.blocks.as_ref().map(|blocks| blocks.bytes.as_slice()),
-        model,
+        &rows.ids,
+        &rows.conversations,
+        &rows.hosts,
+        &rows.turns,
+        &rows.ords,
+        &rows.seqs,
+        &rows.roles as &[&str],
+        &rows.provenances as &[&str],
+        &rows.parts,
+        &rows.bodies,
+        &rows.providers as &[Option<&str>],
+        &rows.blocks as &[Option<&[u8]>],
+        &rows.models as &[Option<&str>],
     )
-    .fetch_one(conn)
+    .fetch_all(conn)
     .await
     .map_err(Error::on("store a message"))?;
-    Ok(Arc::new(Message {
-        id: message.id,
-        seq,
-        role,
-        person: None,
-        turn: Some(place.turn),
-        parts: message.parts,
-        blocks: message.blocks,
-        created_at: created_at.0,
-    }))
+    let stored = |(appended, created_at): (Appended<'_>, Instant)| {
+        let Appended { place, seq, role, message, model: _ } = appended;
+        Arc::new(Message {
+            id: message.id,
+            seq,
+            role,
+            person: None,
+            turn: Some(place.turn),
+            parts: message.parts,
+            blocks: message.blocks,
+            created_at: created_at.0,
+        })
+    };
+    Ok(messages.into_iter().zip(created_at).map(stored).collect())
+}
+
+/// Columns of messages.
+#[derive(Default)]
+struct Rows<'a> {
+    ids: Vec<Uuid>,
+    conversations: Vec<Uuid>,
+    hosts: Vec<Uuid>,
+    turns: Vec<Uuid>,
+    ords: Vec<i64>,
+    seqs: Vec<i64>,
+    roles: Vec<&'static str>,
+    provenances: Vec<&'static str>,
+    parts: Vec<Vec<u8>>,
+    bodies: Vec<String>,
+    providers: Vec<Option<&'a str>>,
+    blocks: Vec<Option<&'a [u8]>>,
+    models: Vec<Option<&'a str>>,
 }
 
 /// The text that lists and search read: what was said, or what tools returned.

@@ -6,7 +6,7 @@ use crate::{
     db::{Scope, Store},
     error::Error,
 };
-use famulus_core::ids::WorkerId;
+use famulus_core::{crash, ids::WorkerId};
 use famulus_queue::{
     Class,
     hint::Topic,
@@ -107,7 +107,9 @@ impl Store {
         .await
         .map_err(Error::on("revive the dead letter"))?;
         let revived = inspect::revive(&mut tx, job).await?;
+        crash::before("dead.revive");
         tx.commit().await.map_err(Error::on("revive the dead letter"))?;
+        crash::after("dead.revive");
         self.hints.announce(match class {
             Kind::Turn => Topic::Turn,
             Kind::Delivery => Topic::Delivery,

@@ -17,6 +17,7 @@ use famulus_core::{
 };
 use famulus_queue::Instant;
 use sqlx::PgConnection;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 struct Row {
@@ -43,24 +44,44 @@ impl TryFrom<Row> for Knowledge {
     }
 }
 
+/// What is known of each of these people, without the text of scratchpad pages.
+pub(crate) async fn digests(
+    conn: &mut PgConnection,
+    people: &[PersonId],
+) -> Result<HashMap<PersonId, Vec<Knowledge>>, Error> {
+    let rows = sqlx::query!(
+        r#"select person_id, id, kind, title,
+                  case when kind = 'scratchpad' then '' else body end as "body!",
+                  created_at as "created_at: Instant", updated_at as "updated_at: Instant"
+           from knowledge where person_id = any($1) order by created_at, id"#,
+        &people.iter().map(|person| person.0).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("read knowledge"))?;
+    let mut digests: HashMap<PersonId, Vec<Knowledge>> = HashMap::new();
+    for row in rows {
+        let entry = Row {
+            id: row.id,
+            kind: row.kind,
+            title: row.title,
+            body: row.body,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        };
+        digests.entry(PersonId(row.person_id)).or_default().push(entry.try_into()?);
+    }
+    Ok(digests)
+}
+
 /// For the model: writes carry the call's key.
 #[async_trait]
 impl KnowledgeStore for Store {
     async fn digest(&self, person: PersonId) -> Result<Vec<Knowledge>, StoreError> {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
-        let rows = sqlx::query_as!(
-            Row,
-            r#"select id, kind, title,
-                      case when kind = 'scratchpad' then '' else body end as "body!",
-                      created_at as "created_at: Instant", updated_at as "updated_at: Instant"
-               from knowledge where person_id = $1 order by created_at, id"#,
-            person.0,
-        )
-        .fetch_all(&mut *tx)
-        .await
-        .map_err(Error::on("read knowledge"))?;
+        let mut found = digests(&mut tx, &[person]).await?;
         tx.commit().await.map_err(Error::on("read knowledge"))?;
-        Ok(rows.into_iter().map(Knowledge::try_from).collect::<Result<_, _>>()?)
+        Ok(found.remove(&person).unwrap_or_default())
     }
 
     async fn read(

@@ -14,6 +14,7 @@ use famulus_core::{
     ids::{ConversationId, MessageId, PersonId, TurnId},
     message::{MessageRole, Part, PartBody, Provenance, visible_text},
     model::Usage,
+    place,
     turn::TurnState,
 };
 use famulus_queue::Instant;
@@ -57,11 +58,8 @@ impl FromStr for MessageCursor {
     type Err = NotACursor;
 
     fn from_str(text: &str) -> Result<Self, NotACursor> {
-        let parse = || {
-            let (turn_ord, seq) = text.trim().split_once('-')?;
-            Some(Self { turn_ord: turn_ord.parse().ok()?, seq: seq.parse().ok()? })
-        };
-        parse().ok_or_else(|| NotACursor(text.to_owned()))
+        let (turn_ord, seq) = place::read(text).ok_or_else(|| NotACursor(text.to_owned()))?;
+        Ok(Self { turn_ord, seq })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::tool::ToolError;
 use famulus_core::blob::Blobs;
-use famulus_core::plugin::{Description, LateCalls, Revisions, ToolDescription};
+use famulus_core::plugin::{self, Description, LateCalls, Revisions, ToolDescription};
 use famulus_core::sandbox::{PluginState, SandboxError, Sandboxes};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub(crate) fn described<'a>(
 
 /// An error of the sandboxes, for the model.
 pub(crate) fn tool_error(error: &SandboxError) -> ToolError {
-    ToolError::Call(error.to_string())
+    ToolError::Call(plugin::not_run(error))
 }
 
 fn short(name: &str) -> String {

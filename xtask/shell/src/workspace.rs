@@ -19,7 +19,8 @@ pub fn cache() -> PathBuf {
 }
 
 /// The features with which everything is tested and looked at: one set, so that nothing is built twice.
-pub const FEATURES: &str = "famulus-cluster-tests/installed,famulus-server/harness";
+pub const FEATURES: &str =
+    "famulus-cluster-tests/installed,famulus-cluster/node,famulus-server/harness";
 
 /// `cargo metadata` of the members alone.
 pub fn members() -> Result<Value> {

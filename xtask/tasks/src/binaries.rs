@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,8 @@ pub(crate) struct Tests {
 /// All of them.
 pub(crate) struct Binaries {
     all: Vec<Tests>,
-    /// The folder of `uv`.
-    uv: PathBuf,
+    /// Variables that name the folders of tools.
+    tools: Vec<(&'static str, PathBuf)>,
 }
 
 /// How they are run.
@@ -60,7 +60,10 @@ impl<'a> Way<'a> {
 
 impl Binaries {
     /// Builds all tests of the workspace and the programs that they run.
-    pub(crate) async fn build(shell: &mut Shell, uv: PathBuf) -> Result<Self> {
+    pub(crate) async fn build(
+        shell: &mut Shell,
+        tools: Vec<(&'static str, PathBuf)>,
+    ) -> Result<Self> {
         let mut command = cargo(["test", "--workspace", "--no-run", "--features", FEATURES]);
         command.args(["--message-format", "json-render-diagnostics"]);
         let said = shell.read(command).await?;
@@ -70,7 +73,7 @@ impl Binaries {
             all.extend(of(&message));
         }
         ensure!(!all.is_empty(), "cargo built no tests");
-        Ok(Self { all, uv })
+        Ok(Self { all, tools })
     }
 
     /// They need nothing but the tree.
@@ -90,7 +93,8 @@ impl Binaries {
 
     /// All others but those that need an installation on a cluster.
     pub(crate) fn is_ordinary(tests: &Tests) -> bool {
-        let is_of_cluster = tests.is_integration && tests.package == "famulus-cluster-tests";
+        let is_of_cluster = tests.is_integration
+            && (tests.package == "famulus-cluster-tests" || tests.name == "granted");
         !is_of_cluster && !Self::is_crash(tests) && !Self::is_of_release(tests)
     }
 
@@ -112,7 +116,7 @@ impl Binaries {
             while running.len() < way.programs
                 && let Some(next) = waiting.next()
             {
-                running.push(Running::start(next, &self.uv, way)?);
+                running.push(Running::start(next, &self.tools, way)?);
             }
             if running.is_empty() {
                 break;
@@ -173,7 +177,7 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn start(tests: &'a Tests, uv: &Path, way: &Way<'_>) -> Result<Self> {
+    fn start(tests: &'a Tests, tools: &[(&'static str, PathBuf)], way: &Way<'_>) -> Result<Self> {
         let folder = root().join("target/tests");
         fs::create_dir_all(&folder)?;
         let name = tests.program.file_name().context("a program has a name")?;
@@ -182,7 +186,7 @@ impl<'a> Running<'a> {
         let mut command = Command::new(&tests.program);
         command.args(way.words).args(["--test-threads", &way.threads.to_string()]);
         command.current_dir(&tests.folder).envs(way.variables.iter().copied());
-        command.env("FAMULUS_TEST_UV", uv);
+        command.envs(tools.iter().map(|(name, folder)| (*name, folder)));
         if let Some(database) = way.database {
             command.env("FAMULUS_TEST_DATABASE_URL", database);
         }

@@ -16,6 +16,7 @@ mod deny;
 mod elsewhere;
 mod kept;
 mod manifests;
+mod schemathesis;
 mod soak;
 mod sqlx;
 mod test;

@@ -6,10 +6,10 @@
 use anyhow::{Context, Result};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::report::Report;
-use xtask_shell::{Shell, programs, space};
+use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
-use crate::test::{SOAK, clusters, prepare, start_images};
+use crate::test::{SOAK, clusters, look_at, prepare, start_images};
 
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
@@ -35,6 +35,12 @@ pub(crate) async fn run(shell: &mut Shell) -> Result<()> {
     scratch.stop().await.context("cannot clean up after the tests")?;
     outcome?;
     images.finish(shell).await?;
+    // As the images that users get have it: see `Profile::Release` of `cargo xtask images`.
+    shell
+        .run(cargo(["build", "--release", "--package", "famulus-server", "--bin", "famulus"]))
+        .await?;
+    look_at(shell, &binaries, "release").await?;
+    report.done("a look at the program that is shipped");
     clusters(shell, &["--soak"], &mut report).await?;
     println!("{}\nok", report.table());
     Ok(())

@@ -16,7 +16,7 @@ use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
 use crate::elsewhere::{Other, path_of};
-use crate::{check, kept, tidy};
+use crate::{check, kept, schemathesis, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -100,9 +100,12 @@ pub(crate) async fn prepare(shell: &mut Shell, report: &mut Report) -> Result<Bi
     programs::ensure(shell, &programs::PLUGINS).await?;
     // Tests of the chart render it, and those of plugins run some that are of Python.
     path_of(shell, "helm").await?;
-    let uv = path_of(shell, "uv").await?;
+    let tools = vec![
+        ("FAMULUS_TEST_UV", path_of(shell, "uv").await?),
+        ("FAMULUS_TEST_SCHEMATHESIS", schemathesis::obtain(shell).await?),
+    ];
     report.done("what tests need");
-    let binaries = Binaries::build(shell, uv).await?;
+    let binaries = Binaries::build(shell, tools).await?;
     report.done("build of all tests");
     Ok(binaries)
 }
@@ -134,12 +137,17 @@ async fn local(
         }
         (None, Extent::All | Extent::Filtered | Extent::Quick) => return Ok(()),
     }
-    let shipped = root().join("target/debug/famulus").display().to_string();
-    let variables = [("FAMULUS_RELEASE_BINARY", shipped.as_str())];
-    let way = Way { variables: &variables, ..Way::of(&[]) };
-    binaries.run(shell, Binaries::is_of_release, &way).await?;
-    report.done("a look at the program that is shipped");
+    look_at(shell, binaries, "debug").await?;
+    report.done("a look at the program of the images for tests");
     Ok(())
+}
+
+/// Whether the program in this folder of `target` knows what only the crash harness may know.
+pub(crate) async fn look_at(shell: &mut Shell, binaries: &Binaries, folder: &str) -> Result<()> {
+    let program = root().join("target").join(folder).join("famulus").display().to_string();
+    let variables = [("FAMULUS_RELEASE_BINARY", program.as_str())];
+    let way = Way { variables: &variables, ..Way::of(&[]) };
+    binaries.run(shell, Binaries::is_of_release, &way).await
 }
 
 /// Begins to build the images for tests. What they are made of lies where cargo puts programs, so

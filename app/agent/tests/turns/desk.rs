@@ -154,6 +154,7 @@ impl Desk {
             cancel_requested: false,
             history: vec![message(MessageRole::User, vec![Part::system_text("Hello?")], self.turn)],
             calls: Vec::new(),
+            knowledge: None,
             shown: EventId { fence: 0, number: 0 },
             partial: None,
             untitled: self.untitled,

@@ -3,14 +3,18 @@
 use crate::{
     app::{App, Grantable},
     body::Json,
-    handlers::{Answer, json, ok, text},
+    handlers::{Answer, json, ok},
+    object::Object,
     problem::{Kind, Problem},
 };
 use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use famulus_core::agent::{Agent, Budgets, Grants, HARD_STEP_CAP};
+use famulus_core::{
+    agent::{Agent, Budgets, Grants, HARD_STEP_CAP},
+    whole::Whole,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
@@ -18,6 +22,8 @@ use std::sync::Arc;
 /// Characters of a name, and of a prompt.
 const NAME: usize = 64;
 const PROMPT: usize = 100_000;
+/// What a name looks like.
+pub(crate) const PLAIN: &str = "^[A-Za-z0-9_-]+$";
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Agents {
@@ -28,17 +34,21 @@ pub(crate) struct Agents {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAgent {
     /// Letters, digits, `-` and `_`.
+    #[schemars(length(max = NAME), regex(pattern = PLAIN))]
     name: String,
     /// Added behind the built-in prompt.
     #[serde(default)]
+    #[schemars(length(max = PROMPT))]
     prompt: String,
     model: Option<String>,
     /// Model calls of one turn; 0 means text only.
-    step_cap: Option<u32>,
+    #[schemars(range(max = HARD_STEP_CAP))]
+    step_cap: Option<Whole<u32>>,
     #[serde(default)]
-    budgets: Budgets,
+    budgets: Object<Budgets>,
     /// `*`, `tool` or `tool.action`; none means nothing.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     tools: Grants,
 }
 
@@ -46,14 +56,17 @@ pub(crate) struct NewAgent {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::option_option, reason = "null and absent mean different things")]
 pub(crate) struct AgentChange {
+    #[schemars(length(max = PROMPT))]
     prompt: Option<String>,
     /// Null goes back to the provider's default.
     #[serde(default, deserialize_with = "present")]
     model: Option<Option<String>>,
     /// Null goes back to the hard cap.
     #[serde(default, deserialize_with = "present")]
-    step_cap: Option<Option<u32>>,
-    budgets: Option<Budgets>,
+    #[schemars(range(max = HARD_STEP_CAP))]
+    step_cap: Option<Option<Whole<u32>>>,
+    budgets: Option<Object<Budgets>>,
+    #[schemars(with = "Option<Vec<String>>")]
     tools: Option<Grants>,
 }
 
@@ -74,7 +87,8 @@ pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Json(new, _held): Json<NewAgent>,
 ) -> Answer {
-    let NewAgent { name, prompt, model, step_cap, budgets, tools } = new;
+    let NewAgent { name, prompt, model, step_cap, budgets: Object(budgets), tools } = new;
+    let step_cap = step_cap.map(|Whole(cap)| cap);
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > NAME || !name.chars().all(plain) {
         return Err(Problem::bad(
@@ -100,7 +114,9 @@ pub(crate) async fn change(
     Json(change, _held): Json<AgentChange>,
 ) -> Answer {
     let AgentChange { prompt, model, step_cap, budgets, tools } = change;
+    let step_cap = step_cap.map(|cap| cap.map(|Whole(cap)| cap));
     check(&app.api.catalogue, prompt.as_deref(), step_cap.flatten(), tools.as_ref())?;
+    let budgets = budgets.map(|Object(budgets)| budgets);
     let change = famulus_store::AgentChange { prompt, model, step_cap, budgets, tools };
     let changed = app.api.store.change_agent(&name, change).await?;
     ok(&changed.ok_or_else(|| Problem::missing("this agent", "GET /v1/agents"))?)
@@ -112,8 +128,11 @@ fn check(
     step_cap: Option<u32>,
     tools: Option<&Grants>,
 ) -> Result<(), Problem> {
-    if let Some(prompt) = prompt.filter(|prompt| !prompt.is_empty()) {
-        text("prompt", prompt, PROMPT)?;
+    if prompt.is_some_and(|prompt| prompt.chars().count() > PROMPT) {
+        return Err(Problem::bad(
+            format!("`prompt` is longer than {PROMPT} characters"),
+            "shorten `prompt`",
+        ));
     }
     if step_cap.is_some_and(|cap| cap > HARD_STEP_CAP) {
         return Err(Problem::bad(
@@ -131,9 +150,10 @@ fn check(
         .zip(&actions)
         .map(|(grantable, actions)| (grantable.tool.as_str(), actions.as_slice()))
         .collect();
-    tools
-        .check(&known)
-        .map_err(|error| Problem::bad(error.to_string(), "name tools that exist, or `*` for all"))
+    tools.check(&known).map_err(|error| {
+        let remedy = "name tools that exist, or `*` for all";
+        Problem::new(Kind::NotFound, error.to_string(), remedy)
+    })
 }
 
 #[cfg(test)]

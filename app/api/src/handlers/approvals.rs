@@ -19,11 +19,14 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const LIST: &str = "GET /v1/approvals";
+/// Questions that one request lists.
+const LISTED: i64 = 200;
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
     state: Option<ApprovalState>,
     /// At most this many, 50 unless told.
+    #[schemars(range(min = 1, max = LISTED))]
     limit: Option<i64>,
 }
 
@@ -66,7 +69,7 @@ pub(crate) async fn list(
     Authenticated(caller): Authenticated,
     QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
-    let limit = page(asked.limit, 50, 200);
+    let limit = page(asked.limit, LISTED)?;
     let approvals = app.api.store.approvals(&caller, asked.state, limit).await?;
     let questions = approvals.into_iter().map(|approval| Question::of(approval, &caller));
     ok(&Approvals { approvals: questions.collect() })

@@ -16,6 +16,7 @@ use crate::{
         ok,
         reply::{End, answer_to},
     },
+    object::Object,
     problem::Problem,
 };
 use axum::{
@@ -33,40 +34,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
-
-/// The body of `POST /chat`, for the description; it is read with more patience.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what `Body` reads")]
-pub(crate) struct ChatRequest {
-    /// The text. `/stop`, `/approve CODE` and `/deny CODE` are commands.
-    message: Option<String>,
-    /// `cli` or anything else, which is `http`.
-    source: Option<String>,
-    /// Whom the caller speaks for; shown to the model, never an identity.
-    sender: Option<String>,
-    /// Files that were stored with `POST /v1/blobs`.
-    attachments: Option<Vec<Attached>>,
-    files: Option<Vec<File>>,
-    /// A spoken message, in base64.
-    audio: Option<String>,
-    /// Its media type; unless told, what its first bytes say.
-    #[serde(rename = "audioContentType")]
-    audio_content_type: Option<String>,
-    /// Answer at once with 202.
-    r#async: Option<bool>,
-    /// `main` or an id; the main conversation unless told.
-    conversation_id: Option<String>,
-}
-
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "describes what `InlineFile` reads")]
-struct File {
-    /// Base64.
-    data: String,
-    filename: String,
-    #[serde(rename = "mimeType")]
-    mime_type: String,
-}
 
 /// The body as it is read: each field is looked at by itself.
 #[derive(Deserialize)]
@@ -104,8 +71,8 @@ pub(crate) struct ChatReply {
 }
 
 /// The answer to a message whose reply is not waited for.
-#[derive(Serialize)]
-struct AcceptedReply {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AcceptedReply {
     accepted: bool,
     conversation_id: ConversationId,
     message_id: Option<MessageId>,
@@ -129,11 +96,17 @@ pub(crate) async fn chat(
         None => None,
     };
     let message = text(body.message);
-    let stored: Vec<Attached> = items(body.attachments);
-    let mut inline: Vec<InlineFile<'_>> = items(body.files);
+    let stored: Vec<Object<Attached>> = items(body.attachments);
+    let mut inline: Vec<Object<InlineFile<'_>>> = items(body.files);
+    if inline.len() > ATTACHMENTS {
+        return Err(Problem::bad(
+            format!("the message has more than {ATTACHMENTS} files"),
+            "send several messages",
+        ));
+    }
     if let Some(audio) = text(body.audio).filter(|audio| !audio.is_empty()) {
         let declared = text(body.audio_content_type);
-        inline.push(InlineFile::spoken(audio, declared.as_deref())?);
+        inline.push(Object(InlineFile::spoken(audio, declared.as_deref())?));
     }
     if message.as_deref().is_none_or(|text| text.trim().is_empty())
         && stored.is_empty()
@@ -142,12 +115,6 @@ pub(crate) async fn chat(
         return Err(Problem::bad(
             "the request has none of `message`, `audio`, `attachments` and `files`",
             "send {\"message\": \"...\"}",
-        ));
-    }
-    if inline.len() + stored.len() > ATTACHMENTS {
-        return Err(Problem::bad(
-            format!("the message has more than {ATTACHMENTS} files"),
-            "send several messages",
         ));
     }
     if stored.is_empty()
@@ -166,7 +133,7 @@ pub(crate) async fn chat(
         });
     }
     let mut attachments = messages::attached(&app, &caller, stored).await?;
-    for file in &inline {
+    for Object(file) in &inline {
         attachments.push(files::store(&app.api.store, &caller, file).await?);
     }
     let sent = Sent {
@@ -288,10 +255,10 @@ mod tests {
             r#"{"files": [{"data": "aGk=", "filename": "a", "mimeType": "text/plain"},
                           {"data": 1}, "x", {"data": "aGk="}]}"#,
         );
-        let files: Vec<InlineFile<'_>> = items(read.files);
+        let files: Vec<Object<InlineFile<'_>>> = items(read.files);
         assert_eq!(files.len(), 2);
         let read = body(r#"{"files": {"data": "x"}}"#);
-        assert!(items::<InlineFile<'_>>(read.files).is_empty());
+        assert!(items::<Object<InlineFile<'_>>>(read.files).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::{
     body::{Authenticated, Json, QueryParams, id},
     handlers::{Answer, json, ok, page, text},
     problem::Problem,
+    words::WRITTEN,
 };
 use axum::{
     extract::{Path, State},
@@ -13,6 +14,7 @@ use axum::{
 use famulus_channels::http::inbound::{main_key, own_key};
 use famulus_core::{
     agent::MAIN,
+    clock::Rfc3339,
     event::List,
     ids::{ConversationId, TurnId},
     person::Person,
@@ -26,6 +28,8 @@ use std::sync::Arc;
 
 /// Characters of a title.
 const TITLE: usize = 200;
+/// Conversations that one request lists.
+const LISTED: i64 = 200;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Conversation {
@@ -35,9 +39,9 @@ pub(crate) struct Conversation {
     agent: String,
     state: Activity,
     live_turn: Option<TurnId>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     updated_at: Timestamp,
     last_seq: i64,
 }
@@ -82,6 +86,7 @@ pub(crate) struct Conversations {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
     /// At most this many, 50 unless told.
+    #[schemars(range(min = 1, max = LISTED))]
     limit: Option<i64>,
     /// Those behind this conversation.
     before: Option<ConversationId>,
@@ -90,6 +95,7 @@ pub(crate) struct ListQuery {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewConversation {
+    #[schemars(length(max = TITLE), regex(pattern = WRITTEN))]
     title: Option<String>,
     /// An agent's name; `main` unless told.
     agent: Option<String>,
@@ -98,6 +104,7 @@ pub(crate) struct NewConversation {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rename {
+    #[schemars(length(max = TITLE), regex(pattern = WRITTEN))]
     title: String,
 }
 
@@ -106,7 +113,7 @@ pub(crate) async fn list(
     Authenticated(caller): Authenticated,
     QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
-    let limit = page(asked.limit, 50, 200);
+    let limit = page(asked.limit, LISTED)?;
     let views = app.api.store.conversations(caller.person.id, asked.before, limit).await?;
     ok(&Conversations { conversations: views.into_iter().map(Into::into).collect() })
 }

@@ -21,8 +21,12 @@ use std::sync::Arc;
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct EventsQuery {
     /// The id of the last event that was received, where the header `Last-Event-ID` cannot be set.
+    #[schemars(extend("pattern" = OPTIONAL_PLACE))]
     after: Option<String>,
 }
+
+/// A place in a stream, or nothing.
+pub(crate) const OPTIONAL_PLACE: &str = "^([0-9]{1,18}-[0-9]{1,18})?$";
 
 pub(crate) async fn conversation(
     State(app): State<Arc<App>>,
@@ -33,10 +37,10 @@ pub(crate) async fn conversation(
     Extension(takeover): Extension<Takeover>,
 ) -> Answer {
     let after = after(&headers, asked.after.as_deref())?;
-    let place = place(&app)?;
+    let slot = slot(&app)?;
     let id = conversations::existing(&app, &caller.person, &id).await?;
     let table = Arc::new(app.api.store.clone());
-    let (viewer, reset) = Viewer::attach(place, table, caller.person.id, id, after).await?;
+    let (viewer, reset) = Viewer::attach(slot, table, caller.person.id, id, after).await?;
     Ok(takeover.take(Source::Conversation { viewer: Box::new(viewer), reset }).await)
 }
 
@@ -45,11 +49,11 @@ pub(crate) async fn person(
     Authenticated(caller): Authenticated,
     Extension(takeover): Extension<Takeover>,
 ) -> Answer {
-    let viewer = PersonViewer::attach(place(&app)?, caller.person.id);
+    let viewer = PersonViewer::attach(slot(&app)?, caller.person.id);
     Ok(takeover.take(Source::Person(Box::new(viewer))).await)
 }
 
-fn place(app: &App) -> Result<ViewerSlot, Problem> {
+fn slot(app: &App) -> Result<ViewerSlot, Problem> {
     app.api.hub.take_place().ok_or_else(|| {
         Problem::new(
             Kind::TooManyViewers,
@@ -63,11 +67,17 @@ fn place(app: &App) -> Result<ViewerSlot, Problem> {
 /// The header comes first: a client that reconnects repeats the address, but not the place.
 fn after(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<EventId>, Problem> {
     let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
-    let Some(text) = header.or(asked).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let id: EventId = text.parse().map_err(|error: NotAnEventId| {
+    let (header, asked) = (header.map(place_of).transpose()?, asked.map(place_of).transpose()?);
+    Ok(header.or(asked).flatten().filter(|id| *id > EventId::START))
+}
+
+fn place_of(text: &str) -> Result<Option<EventId>, Problem> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error: NotAnEventId| {
         Problem::bad(error.to_string(), "leave it out to begin with the live turn")
-    })?;
-    Ok((id > EventId::START).then_some(id))
+    })
 }
 
 #[cfg(test)]
@@ -91,5 +101,6 @@ mod tests {
         check(Some(""), None, Ok(None));
         check(Some("0-0"), None, Ok(None));
         check(Some("x"), None, Err(()));
+        check(Some("5-7"), Some("x"), Err(()));
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     body::{Authenticated, Json, id},
     handlers::{Answer, gone, json, ok, text},
     problem::Problem,
+    words::WRITTEN,
 };
 use axum::{
     extract::{Path, State},
@@ -31,13 +32,23 @@ pub(crate) struct KnowledgeList {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NewKnowledge {
-    kind: KnowledgeKind,
-    /// Needed for a scratchpad page; a memory has none.
-    #[serde(default)]
-    title: String,
-    body: String,
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum NewKnowledge {
+    /// It is carried in every turn.
+    Memory {
+        #[schemars(length(max = BODY), regex(pattern = WRITTEN))]
+        body: String,
+        /// A memory has none: what stands here is left out.
+        #[serde(default)]
+        title: String,
+    },
+    /// A page, which is read when it is wanted.
+    Scratchpad {
+        #[schemars(length(max = BODY), regex(pattern = WRITTEN))]
+        body: String,
+        #[schemars(length(max = TITLE), regex(pattern = WRITTEN))]
+        title: String,
+    },
 }
 
 pub(crate) async fn list(
@@ -52,12 +63,14 @@ pub(crate) async fn create(
     Authenticated(caller): Authenticated,
     Json(new, _held): Json<NewKnowledge>,
 ) -> Answer {
-    let NewKnowledge { kind, title, body } = new;
+    let (kind, title, body) = match new {
+        NewKnowledge::Memory { body, title } => (KnowledgeKind::Memory, title, body),
+        NewKnowledge::Scratchpad { body, title } => {
+            text("title", &title, TITLE)?;
+            (KnowledgeKind::Scratchpad, title, body)
+        }
+    };
     text("body", &body, BODY)?;
-    match kind {
-        KnowledgeKind::Scratchpad => text("title", &title, TITLE)?,
-        KnowledgeKind::Memory => {}
-    }
     let person = &caller.person;
     let entry = Upsert { id: None, kind, title, body };
     let stored = app.api.store.write_knowledge(person.id, entry, provenance(person.role)).await?;

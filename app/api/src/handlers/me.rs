@@ -5,6 +5,7 @@ use crate::{
     body::{Authenticated, Json},
     handlers::{Answer, ok, text},
     problem::Problem,
+    words::WRITTEN,
 };
 use axum::extract::State;
 use famulus_core::person::{Person, Scope};
@@ -12,6 +13,10 @@ use famulus_store::PersonChange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Characters of a person's name, and of a language's tag.
+pub(crate) const NAME: usize = 100;
+pub(crate) const LANGUAGE: usize = 35;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Me {
@@ -24,10 +29,13 @@ pub(crate) struct Me {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MeChange {
+    #[schemars(length(max = NAME), regex(pattern = WRITTEN))]
     name: Option<String>,
     /// IANA name; wall-clock schedules move along.
+    #[schemars(extend("format" = "time-zone"))]
     time_zone: Option<String>,
     /// BCP 47 tag.
+    #[schemars(length(max = LANGUAGE), regex(pattern = WRITTEN))]
     language: Option<String>,
 }
 
@@ -52,10 +60,10 @@ pub(crate) async fn change(
 ) -> Answer {
     let MeChange { name, time_zone, language } = change;
     if let Some(name) = &name {
-        text("name", name, 100)?;
+        text("name", name, NAME)?;
     }
     if let Some(language) = &language {
-        text("language", language, 35)?;
+        text("language", language, LANGUAGE)?;
     }
     let change = PersonChange { name, time_zone, language };
     let changed = app.api.store.change_person(caller.person.id, change).await?;

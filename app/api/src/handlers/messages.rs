@@ -4,7 +4,9 @@ use crate::{
     app::App,
     body::{Authenticated, Json, QueryParams},
     handlers::{Answer, commands, conversations, json, ok, page},
+    object::Object,
     problem::Problem,
+    words::WRITTEN,
 };
 use axum::{
     extract::{Path, State},
@@ -12,11 +14,13 @@ use axum::{
 };
 use famulus_channels::http::inbound::{Sent, inbound};
 use famulus_core::{
+    clock::Rfc3339,
     event::List,
     ids::{BlobId, ConversationId, MessageId, TurnId},
     inbound::{Attachment, Command, Meeting, Source},
     message::{MessageRole, Part},
     person::Caller,
+    place,
 };
 use famulus_store::{Accept as _, MAIN_AGENT, MessageCursor, MessageView};
 use jiff::Timestamp;
@@ -26,10 +30,14 @@ use std::sync::Arc;
 
 /// Characters of an `Idempotency-Key`.
 const KEY: usize = 255;
+/// What it looks like.
+pub(crate) const KEY_PATTERN: &str = "^[!-~]{1,255}$";
 /// Attachments of one message.
 pub(crate) const ATTACHMENTS: usize = 32;
 /// Characters of a file's name that are kept.
-const NAME: usize = 255;
+pub(crate) const NAME: usize = 255;
+/// Messages that one request lists.
+const LISTED: i64 = 200;
 
 /// What a running turn is told when a message joins it.
 pub(crate) const STEERED: &str =
@@ -38,8 +46,10 @@ pub(crate) const STEERED: &str =
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
     /// At most this many, 50 unless told.
+    #[schemars(range(min = 1, max = LISTED))]
     limit: Option<i64>,
     /// The cursor of the page that was received.
+    #[schemars(regex(pattern = place::PATTERN))]
     before: Option<String>,
 }
 
@@ -62,7 +72,7 @@ struct Message {
     text: String,
     has_text: bool,
     model: Option<String>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
 }
 
@@ -84,12 +94,17 @@ impl From<MessageView> for Message {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [
+    {"required": ["text"], "properties": {"text": {"pattern": WRITTEN}}},
+    {"required": ["attachments"], "properties": {"attachments": {"minItems": 1}}},
+]))]
 pub(crate) struct NewMessage {
     #[serde(default)]
     text: String,
     /// Files that were stored with `POST /v1/blobs`.
     #[serde(default)]
-    attachments: Vec<Attached>,
+    #[schemars(length(max = ATTACHMENTS))]
+    attachments: Vec<Object<Attached>>,
     /// How it meets a turn that runs: joins it, or waits for its own.
     #[serde(default)]
     meeting: Meeting,
@@ -98,7 +113,7 @@ pub(crate) struct NewMessage {
 /// A stored file that goes with a message.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(crate) struct Attached {
-    blob: AttachedBlob,
+    blob: Object<AttachedBlob>,
     /// How it is shown; never a path.
     #[serde(default)]
     name: String,
@@ -153,7 +168,7 @@ pub(crate) async fn list(
             Problem::bad(error.to_string(), "send the cursor as it was received")
         })?;
     let id = conversations::existing(&app, &caller.person, &id).await?;
-    let limit = page(asked.limit, 50, 200);
+    let limit = page(asked.limit, LISTED)?;
     let found = app.api.store.messages(caller.person.id, id, before, limit).await?;
     ok(&Messages {
         messages: found.items.into_iter().map(Into::into).collect(),
@@ -240,7 +255,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 pub(crate) async fn attached(
     app: &App,
     caller: &Caller,
-    files: Vec<Attached>,
+    files: Vec<Object<Attached>>,
 ) -> Result<Vec<Attachment>, Problem> {
     if files.len() > ATTACHMENTS {
         return Err(Problem::bad(
@@ -249,7 +264,7 @@ pub(crate) async fn attached(
         ));
     }
     let mut attachments = Vec::with_capacity(files.len());
-    for Attached { blob, name } in files {
+    for Object(Attached { blob: Object(blob), name }) in files {
         let stored = app.api.store.blob(caller.person.id, blob.id).await?;
         let blob = stored.ok_or_else(|| {
             Problem::missing(&format!("attachment {}", blob.id), "the answer of POST /v1/blobs")

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod chat;
+pub(crate) mod chat_request;
 pub(crate) mod commands;
 pub(crate) mod conversations;
 pub(crate) mod events;
@@ -48,12 +49,22 @@ pub(crate) fn gone() -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Items of one list, between 1 and `most`.
-pub(crate) fn page(asked: Option<i64>, usual: i64, most: i64) -> i64 {
-    asked.unwrap_or(usual).clamp(1, most)
+/// Items of one list unless told.
+const USUAL: i64 = 50;
+
+/// How many items of a list are asked for, at most `most`.
+pub(crate) fn page(asked: Option<i64>, most: i64) -> Result<i64, Problem> {
+    match asked {
+        None => Ok(USUAL),
+        Some(limit) if (1..=most).contains(&limit) => Ok(limit),
+        Some(limit) => Err(Problem::bad(
+            format!("`limit` is {limit}"),
+            format!("ask for 1 to {most}, and for more with another request"),
+        )),
+    }
 }
 
-/// Refuses text that is empty or beyond a number of characters.
+/// Refuses text that is not [`WRITTEN`](crate::words::WRITTEN) or beyond a number of characters.
 pub(crate) fn text(name: &str, value: &str, most: usize) -> Result<(), Problem> {
     if value.trim().is_empty() {
         return Err(Problem::bad(format!("`{name}` is empty"), format!("give `{name}` some text")));

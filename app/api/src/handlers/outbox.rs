@@ -8,6 +8,7 @@ use crate::{
 };
 use axum::extract::{Path, State};
 use famulus_core::{
+    clock::Rfc3339,
     ids::{ConversationId, OutboundId, PersonId, TurnId},
     inbound::Address,
 };
@@ -17,11 +18,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Messages that one request lists.
+const LISTED: i64 = 500;
+
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
     #[schemars(with = "Option<StateName>")]
     state: Option<OutboxState>,
     /// At most this many, 50 unless told.
+    #[schemars(range(min = 1, max = LISTED))]
     limit: Option<i64>,
 }
 
@@ -49,12 +54,13 @@ struct Leaving {
     conversation_id: ConversationId,
     turn_id: TurnId,
     to: Address,
+    #[schemars(with = "StateName")]
     state: &'static str,
     attempts: i32,
     error: Option<String>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     ended_at: Option<Timestamp>,
 }
 
@@ -79,7 +85,7 @@ pub(crate) async fn list(
     State(app): State<Arc<App>>,
     QueryParams(asked): QueryParams<ListQuery>,
 ) -> Answer {
-    let limit = page(asked.limit, 50, 500);
+    let limit = page(asked.limit, LISTED)?;
     let items = app.api.store.outbox(None, asked.state, limit).await?;
     ok(&Outbox { messages: items.into_iter().map(Into::into).collect() })
 }

@@ -3,8 +3,12 @@
 use crate::{
     app::App,
     body::{Authenticated, Json},
-    handlers::{Answer, json, ok, text},
-    problem::Problem,
+    handlers::{
+        Answer, json,
+        me::{LANGUAGE, NAME},
+        ok, text,
+    },
+    words::WRITTEN,
 };
 use axum::{extract::State, http::StatusCode};
 use famulus_core::person::{Person, Role};
@@ -20,13 +24,23 @@ pub(crate) struct People {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewPerson {
+    #[schemars(length(max = NAME), regex(pattern = WRITTEN))]
     name: String,
-    /// `member` or `contact`.
-    role: Role,
+    role: NewRole,
     /// IANA name; the owner's zone unless told.
+    #[schemars(extend("format" = "time-zone"))]
     time_zone: Option<String>,
     /// BCP 47 tag; the owner's language unless told.
+    #[schemars(length(max = LANGUAGE), regex(pattern = WRITTEN))]
     language: Option<String>,
+}
+
+/// An installation has one owner: everybody else is one of these.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum NewRole {
+    Member,
+    Contact,
 }
 
 pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
@@ -39,13 +53,14 @@ pub(crate) async fn create(
     Json(new, _held): Json<NewPerson>,
 ) -> Answer {
     let NewPerson { name, role, time_zone, language } = new;
-    text("name", &name, 100)?;
-    if role == Role::Owner {
-        return Err(Problem::bad(
-            "an installation has one owner",
-            "add the person as `member`; rights beyond that are the owner's",
-        ));
+    text("name", &name, NAME)?;
+    if let Some(language) = &language {
+        text("language", language, LANGUAGE)?;
     }
+    let role = match role {
+        NewRole::Member => Role::Member,
+        NewRole::Contact => Role::Contact,
+    };
     let owner = &caller.person;
     let person = famulus_store::NewPerson {
         name,

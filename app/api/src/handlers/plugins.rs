@@ -111,6 +111,7 @@ pub(crate) struct RunTool {
     parameters: Value,
     /// Files that were stored with `POST /v1/blobs`.
     #[serde(default)]
+    #[schemars(length(max = FILES))]
     files: Vec<BlobId>,
 }
 

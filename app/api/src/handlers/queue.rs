@@ -7,7 +7,7 @@ use crate::{
     problem::Problem,
 };
 use axum::extract::{Path, State};
-use famulus_core::ids::WorkerId;
+use famulus_core::{clock::Rfc3339, ids::WorkerId};
 use famulus_store::QueueReport;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -114,9 +114,9 @@ struct DeadJob {
     kind: String,
     lane: Uuid,
     reason: String,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     died_at: Timestamp,
 }
 

@@ -4,7 +4,9 @@ use crate::{
     app::App,
     body::{Authenticated, Json, QueryParams, id},
     handlers::{Answer, conversations, gone, json, ok, page, text},
+    object::Object,
     problem::Problem,
+    words::{ConversationName, WRITTEN, WRITTEN_OR_EMPTY},
 };
 use axum::{
     extract::{Path, State},
@@ -12,6 +14,7 @@ use axum::{
 };
 use famulus_channels::http::inbound::address;
 use famulus_core::{
+    clock::Rfc3339,
     event::List,
     ids::{ScheduleId, TurnId},
     schedule::{MissedPolicy, Rule, Schedule},
@@ -25,6 +28,8 @@ use std::sync::Arc;
 const LIST: &str = "GET /v1/schedules";
 /// Characters of a name.
 const NAME: usize = 200;
+/// Slots that one request lists.
+const LISTED: i64 = 500;
 /// Characters of a note.
 const NOTE: usize = 10_000;
 
@@ -37,17 +42,21 @@ pub(crate) struct Schedules {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSchedule {
     /// What people call it.
+    #[schemars(length(max = NAME), regex(pattern = WRITTEN_OR_EMPTY))]
     name: Option<String>,
     /// What the assistant is to do when it is due.
+    #[schemars(length(max = NOTE), regex(pattern = WRITTEN))]
     note: String,
-    rule: Rule,
+    rule: Object<Rule>,
     /// IANA name; the person's zone unless told.
+    #[schemars(extend("format" = "time-zone"))]
     time_zone: Option<String>,
     /// Whether the reply is delivered; it is unless told.
     announce: Option<bool>,
     #[serde(default)]
     missed: MissedPolicy,
     /// The conversation that its turns run in; the main one unless told.
+    #[schemars(with = "Option<ConversationName>")]
     conversation_id: Option<String>,
 }
 
@@ -55,9 +64,12 @@ pub(crate) struct NewSchedule {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleChange {
     /// An empty one takes the name away.
+    #[schemars(length(max = NAME), regex(pattern = WRITTEN_OR_EMPTY))]
     name: Option<String>,
+    #[schemars(length(max = NOTE), regex(pattern = WRITTEN))]
     note: Option<String>,
-    rule: Option<Rule>,
+    rule: Option<Object<Rule>>,
+    #[schemars(extend("format" = "time-zone"))]
     time_zone: Option<String>,
     announce: Option<bool>,
     missed: Option<MissedPolicy>,
@@ -67,6 +79,7 @@ pub(crate) struct ScheduleChange {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct SlotsQuery {
     /// At most this many, 50 unless told.
+    #[schemars(range(min = 1, max = LISTED))]
     limit: Option<i64>,
 }
 
@@ -78,18 +91,18 @@ pub(crate) struct Slots {
 
 #[derive(Serialize, JsonSchema)]
 struct Slot {
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     due_at: Timestamp,
     /// `fired` or `missed`.
     outcome: &'static str,
     turn_id: Option<TurnId>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     decided_at: Timestamp,
     /// How many slots this stands for: more than one only where so many were missed that they are
     /// not listed one by one. `due_at` is then the last of them.
     slots: i64,
     /// The first of them.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     first_due_at: Option<Timestamp>,
 }
 
@@ -129,7 +142,7 @@ pub(crate) async fn create(
         conversation,
         name,
         note,
-        rule,
+        rule: rule.0,
         time_zone: time_zone.unwrap_or_else(|| person.time_zone.clone()),
         origin: Some(address(person)),
         announce: announce.unwrap_or(true),
@@ -155,7 +168,7 @@ pub(crate) async fn change(
     let change = famulus_core::schedule::ScheduleChange {
         name,
         note,
-        rule,
+        rule: rule.map(|Object(rule)| rule),
         time_zone,
         announce,
         missed,
@@ -191,7 +204,7 @@ pub(crate) async fn slots(
     let schedule = id::<ScheduleId>("schedule", &schedule, LIST)?;
     let person = caller.person.id;
     app.api.store.schedule(person, schedule).await?.ok_or_else(missing)?;
-    let limit = page(asked.limit, 50, 500);
+    let limit = page(asked.limit, LISTED)?;
     let slots = app.api.store.schedule_slots(person, schedule, limit).await?;
     ok(&Slots { slots: slots.into_iter().map(Into::into).collect() })
 }

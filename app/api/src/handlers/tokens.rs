@@ -4,7 +4,8 @@ use crate::{
     app::App,
     body::{Authenticated, Json, id},
     handlers::{Answer, gone, json, ok, text},
-    problem::Problem,
+    problem::{Kind, Problem},
+    words::WRITTEN,
 };
 use axum::{
     extract::{Path, State},
@@ -12,6 +13,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use famulus_core::{
+    clock::Rfc3339,
     ids::{PersonId, TokenId},
     person::{Role, Scope},
 };
@@ -24,6 +26,8 @@ use std::sync::Arc;
 
 /// What a token begins with, so that it is recognised where it should not be.
 const PREFIX: &str = "fam_";
+/// Characters of a name.
+const NAME: usize = 100;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Tokens {
@@ -36,9 +40,9 @@ struct Token {
     person: PersonId,
     name: String,
     scope: Scope,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     revoked_at: Option<Timestamp>,
 }
 
@@ -53,7 +57,9 @@ impl From<TokenInfo> for Token {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
     /// What it is for.
+    #[schemars(length(max = NAME), regex(pattern = WRITTEN))]
     name: String,
+    /// `owner` for the owner alone.
     scope: Scope,
     /// Whose it is; the caller's unless told.
     person: Option<PersonId>,
@@ -77,7 +83,7 @@ pub(crate) async fn create(
     Json(new, _held): Json<NewToken>,
 ) -> Answer {
     let NewToken { name, scope, person } = new;
-    text("name", &name, 100)?;
+    text("name", &name, NAME)?;
     let person = match person {
         None => caller.person.clone(),
         Some(id) => {
@@ -86,7 +92,8 @@ pub(crate) async fn create(
         }
     };
     if scope == Scope::Owner && person.role != Role::Owner {
-        return Err(Problem::bad(
+        return Err(Problem::new(
+            Kind::Conflict,
             "only the owner's own tokens can have the scope `owner`",
             "make a token of the scope `chat` for this person",
         ));

@@ -12,6 +12,7 @@ use axum::{
 };
 use famulus_channels::http::inbound::Sent;
 use famulus_core::{
+    clock::Rfc3339,
     ids::{ConversationId, TurnId},
     inbound::{Meeting, Source},
     model::Usage,
@@ -44,11 +45,11 @@ pub(crate) struct Turn {
     successor_id: Option<TurnId>,
     /// The questions that it waits for.
     approvals: Vec<Question>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     created_at: Timestamp,
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     started_at: Option<Timestamp>,
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     ended_at: Option<Timestamp>,
 }
 

@@ -4,7 +4,11 @@ use crate::{
     app::App,
     body::Authenticated,
     files::media_type,
-    handlers::{Answer, messages, ok},
+    handlers::{
+        Answer,
+        messages::{self, NAME},
+        ok,
+    },
     problem::Problem,
 };
 use axum::{
@@ -28,10 +32,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::{io, sync::Arc};
 
-/// Bytes of a text field.
-const FIELD: usize = 1024;
+/// Bytes of a name of so many characters.
+const FIELD: usize = 4 * NAME;
+/// What a head can hold; line breaks are escaped there.
+const NAMES: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$";
 /// Parts that are looked at.
 const PARTS: usize = 16;
+
+/// The form, for the description. Other parts are left out; no name of a part has a control character.
+#[derive(JsonSchema)]
+#[schemars(extend("propertyNames" = {"pattern": NAMES}))]
+#[expect(dead_code, reason = "describes what `upload` reads")]
+pub(crate) struct UploadForm {
+    #[schemars(extend("format" = "binary"))]
+    file: String,
+    /// How the file is shown; the name that it comes with unless told.
+    #[schemars(with = "String", length(max = NAME))]
+    #[serde(default)]
+    filename: Option<String>,
+}
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Uploaded {
@@ -117,11 +136,22 @@ async fn short(mut field: Field<'_>) -> Result<String, Problem> {
     let mut bytes = Vec::new();
     while let Some(piece) = field.chunk().await.map_err(|error| malformed(&error))? {
         if bytes.len() + piece.len() > FIELD {
-            return Err(Problem::bad("the field `filename` is too long", "shorten the name"));
+            return Err(too_long());
         }
         bytes.extend_from_slice(&piece);
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes);
+    if text.chars().count() > NAME {
+        return Err(too_long());
+    }
+    Ok(text.into_owned())
+}
+
+fn too_long() -> Problem {
+    Problem::bad(
+        format!("the field `filename` has more than {NAME} characters"),
+        "shorten the name",
+    )
 }
 
 fn malformed(error: &MultipartError) -> Problem {

@@ -26,8 +26,11 @@ pub(crate) enum Access {
 /// What is known of a request's route before its handler runs.
 pub(crate) enum RouteMatch {
     Route(Access),
-    /// The methods that the path has.
-    WrongMethod(String),
+    /// The methods that the path has, and who may know of them.
+    WrongMethod {
+        allow: String,
+        access: Access,
+    },
     Nothing,
 }
 
@@ -45,6 +48,7 @@ pub(crate) struct Line {
 impl Routes {
     pub(crate) fn find(&self, listener: Listener, method: &Method, path: &str) -> RouteMatch {
         let mut allow: Vec<&str> = Vec::new();
+        let mut access = Access::Public;
         for line in &self.0 {
             if (listener == Listener::Internal && !line.internal) || !path::matches(line.path, path)
             {
@@ -54,11 +58,14 @@ impl Routes {
                 return RouteMatch::Route(line.access);
             }
             allow.push(line.method.as_str());
+            if line.access != Access::Public {
+                access = Access::Chat;
+            }
         }
         if allow.is_empty() {
             RouteMatch::Nothing
         } else {
-            RouteMatch::WrongMethod(allow.join(", "))
+            RouteMatch::WrongMethod { allow: allow.join(", "), access }
         }
     }
 }

@@ -22,8 +22,18 @@ use std::sync::Arc;
 pub(crate) enum Payload {
     Nothing,
     Json(fn(&mut SchemaGenerator) -> Schema),
+    Form(fn(&mut SchemaGenerator) -> Schema),
     /// Bytes of this media type.
     Raw(&'static str),
+    /// Server-Sent Events.
+    Events,
+}
+
+/// A header that a handler reads.
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) pattern: &'static str,
+    pub(crate) what: &'static str,
 }
 
 /// One route.
@@ -35,9 +45,12 @@ pub(crate) struct Route {
     pub(crate) internal: bool,
     pub(crate) summary: &'static str,
     pub(crate) query: Option<fn(&mut SchemaGenerator) -> Schema>,
+    pub(crate) headers: &'static [Header],
     pub(crate) request: Payload,
-    pub(crate) response: Payload,
-    pub(crate) status: u16,
+    response: Payload,
+    status: u16,
+    /// What it may answer instead.
+    also: Option<(u16, Payload)>,
     /// Statuses of refusals, beside those that every route shares.
     pub(crate) errors: &'static [u16],
     handler: MethodRouter<Arc<App>>,
@@ -57,9 +70,11 @@ impl Route {
             internal: false,
             summary,
             query: None,
+            headers: &[],
             request: Payload::Nothing,
             response: Payload::Nothing,
             status: 200,
+            also: None,
             errors: &[],
             handler,
         }
@@ -110,11 +125,19 @@ impl Route {
     }
 
     fn asks<T: JsonSchema>(self) -> Self {
-        Self { query: Some(SchemaGenerator::subschema_for::<T>), ..self }
+        Self { query: Some(T::json_schema), ..self }
+    }
+
+    fn reads(self, headers: &'static [Header]) -> Self {
+        Self { headers, ..self }
     }
 
     fn takes<T: JsonSchema>(self) -> Self {
         Self { request: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    fn takes_form<T: JsonSchema>(self) -> Self {
+        Self { request: Payload::Form(SchemaGenerator::subschema_for::<T>), ..self }
     }
 
     fn takes_raw(self, media: &'static str) -> Self {
@@ -125,8 +148,22 @@ impl Route {
         Self { response: Payload::Json(SchemaGenerator::subschema_for::<T>), ..self }
     }
 
+    fn gives_events(self) -> Self {
+        Self { response: Payload::Events, ..self }
+    }
+
+    fn or_gives<T: JsonSchema>(self, status: u16) -> Self {
+        let payload = Payload::Json(SchemaGenerator::subschema_for::<T>);
+        Self { also: Some((status, payload)), ..self }
+    }
+
     fn gives_raw(self, media: &'static str) -> Self {
         Self { response: Payload::Raw(media), ..self }
+    }
+
+    /// Each status with which it answers when it does not refuse, and what then comes.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (u16, Payload)> {
+        [(self.status, self.response)].into_iter().chain(self.also)
     }
 
     fn status(self, status: u16) -> Self {
@@ -211,7 +248,11 @@ mod tests {
         ));
         assert!(matches!(
             find(Listener::Public, Method::PUT, "/v1/me"),
-            RouteMatch::WrongMethod(allow) if allow == "GET, PATCH"
+            RouteMatch::WrongMethod { allow, access: Access::Chat } if allow == "GET, PATCH"
+        ));
+        assert!(matches!(
+            find(Listener::Public, Method::POST, "/livez"),
+            RouteMatch::WrongMethod { allow, access: Access::Public } if allow == "GET"
         ));
         assert!(matches!(find(Listener::Public, Method::GET, "/nowhere"), RouteMatch::Nothing));
         assert!(matches!(find(Listener::Internal, Method::GET, "/v1/me"), RouteMatch::Nothing));

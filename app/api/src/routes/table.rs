@@ -1,9 +1,21 @@
 //! Everything that is served, line by line.
 
-use super::Route;
+use super::{Header, Route};
 use crate::handlers as h;
 use famulus_core::{
     agent::Agent, blob::BlobRef, knowledge::Knowledge, person::Person, schedule::Schedule,
+};
+
+const KEY: Header = Header {
+    name: "Idempotency-Key",
+    pattern: h::messages::KEY_PATTERN,
+    what: "The same message with the same key is taken once.",
+};
+
+const LAST_EVENT: Header = Header {
+    name: "Last-Event-ID",
+    pattern: h::events::OPTIONAL_PLACE,
+    what: "The id of the last event that was received.",
 };
 
 /// Everything that is served.
@@ -16,7 +28,7 @@ pub(crate) fn table() -> Vec<Route> {
         Route::get("/readyz", h::health::ready, "Whether the process takes work, and if not, why")
             .public()
             .gives::<h::health::Health>()
-            .errors(&[503]),
+            .or_gives::<h::health::Health>(503),
         Route::get("/metrics", h::health::metrics, "Measurements in the Prometheus text format")
             .owner()
             .gives_raw("text/plain"),
@@ -28,12 +40,16 @@ pub(crate) fn table() -> Vec<Route> {
             "Send a message and wait for the reply; with `async` do not wait",
         )
         .internal_too()
-        .takes::<h::chat::ChatRequest>()
+        .reads(&[KEY])
+        .takes::<h::chat_request::ChatRequest>()
         .gives::<h::chat::ChatReply>()
+        .or_gives::<h::chat::AcceptedReply>(202)
         .errors(&[404, 409]),
         Route::post("/api/upload", h::upload::upload, "Send a file as a message")
-            .takes_raw("multipart/form-data")
-            .gives::<h::upload::Uploaded>(),
+            .reads(&[KEY])
+            .takes_form::<h::upload::UploadForm>()
+            .gives::<h::upload::Uploaded>()
+            .errors(&[409]),
         Route::get("/v1/me", h::me::read, "Who the token belongs to").gives::<h::me::Me>(),
         Route::patch("/v1/me", h::me::change, "Change the own name, time zone or language")
             .takes::<h::me::MeChange>()
@@ -58,6 +74,7 @@ pub(crate) fn table() -> Vec<Route> {
             .gives::<h::messages::Messages>()
             .errors(&[404]),
         Route::post("/v1/conversations/{id}/messages", h::messages::send, "Send a message")
+            .reads(&[KEY])
             .takes::<h::messages::NewMessage>()
             .gives::<h::messages::Accepted>()
             .status(202)
@@ -71,14 +88,15 @@ pub(crate) fn table() -> Vec<Route> {
             "What happens in it, as Server-Sent Events; resumes behind Last-Event-ID",
         )
         .asks::<h::events::EventsQuery>()
-        .gives_raw("text/event-stream")
+        .reads(&[LAST_EVENT])
+        .gives_events()
         .errors(&[404]),
         Route::get(
             "/v1/events",
             h::events::person,
             "Changed lists and status of all conversations",
         )
-        .gives_raw("text/event-stream"),
+        .gives_events(),
         Route::get("/v1/turns/{id}", h::turns::read, "One turn")
             .gives::<h::turns::Turn>()
             .errors(&[404]),
@@ -86,6 +104,7 @@ pub(crate) fn table() -> Vec<Route> {
             .gives::<h::turns::Cancelled>()
             .errors(&[404]),
         Route::post("/v1/turns/{id}/continue", h::turns::go_on, "Go on after a turn hit a limit")
+            .reads(&[KEY])
             .gives::<h::messages::Accepted>()
             .status(202)
             .errors(&[404, 409]),
@@ -106,11 +125,11 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::schedules::NewSchedule>()
             .gives::<Schedule>()
             .status(201)
-            .errors(&[404]),
+            .errors(&[404, 409]),
         Route::patch("/v1/schedules/{id}", h::schedules::change, "Change a schedule")
             .takes::<h::schedules::ScheduleChange>()
             .gives::<Schedule>()
-            .errors(&[404]),
+            .errors(&[404, 409]),
         Route::delete("/v1/schedules/{id}", h::schedules::delete, "Delete a schedule")
             .errors(&[404]),
         Route::get("/v1/schedules/{id}/slots", h::schedules::slots, "What became of its slots")
@@ -128,11 +147,11 @@ pub(crate) fn table() -> Vec<Route> {
             .errors(&[404]),
         Route::delete("/v1/knowledge/{id}", h::knowledge::delete, "Delete an entry").errors(&[404]),
         Route::post("/v1/blobs", h::blobs::create, "Store a file")
-            .takes_raw("application/octet-stream")
+            .takes_raw("*/*")
             .gives::<BlobRef>()
             .status(201),
         Route::get("/v1/blobs/{id}", h::blobs::read, "A stored file")
-            .gives_raw("application/octet-stream")
+            .gives_raw("*/*")
             .errors(&[404]),
         Route::get("/v1/tokens", h::tokens::list, "Tokens, without their secrets")
             .owner()
@@ -142,7 +161,7 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::tokens::NewToken>()
             .gives::<h::tokens::MadeToken>()
             .status(201)
-            .errors(&[404]),
+            .errors(&[404, 409]),
         Route::delete("/v1/tokens/{id}", h::tokens::revoke, "Revoke a token")
             .owner()
             .errors(&[404]),
@@ -158,7 +177,7 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::agents::NewAgent>()
             .gives::<Agent>()
             .status(201)
-            .errors(&[409]),
+            .errors(&[404, 409]),
         Route::patch("/v1/agents/{name}", h::agents::change, "Change an agent")
             .owner()
             .takes::<h::agents::AgentChange>()

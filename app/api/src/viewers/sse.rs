@@ -21,6 +21,10 @@ use tokio_util::sync::CancellationToken;
 const PING: Duration = Duration::from_secs(15);
 /// A viewer that takes nothing for longer is gone. However slowly it takes something, it stays.
 const WRITE: Duration = Duration::from_secs(20);
+/// A viewer that says nothing of what it was sent for longer has gone without a word. It is longer
+/// than [`WRITE`], because to the system one that takes too little at once takes nothing: it lets it
+/// have more when there is room for a whole packet.
+const SILENCE: Duration = Duration::from_secs(45);
 /// Bytes of a stream that the system keeps for a viewer, before it doubles them.
 const SEND_BUFFER: usize = 16 * 1024;
 /// Events are joined into writes of about this size.
@@ -124,7 +128,7 @@ async fn write(socket: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
 /// Keeps the system's share of a viewer small, and finds out when the other side is gone. A system
 /// that refuses one of these serves viewers all the same.
 fn tune(socket: &TcpStream) {
-    let user_timeout = u32::try_from(WRITE.as_millis()).unwrap_or(u32::MAX);
+    let user_timeout = u32::try_from(SILENCE.as_millis()).unwrap_or(u32::MAX);
     let results = [
         sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER),
         sockopt::set_socket_keepalive(socket, true),

@@ -370,7 +370,7 @@ async fn the_nouns_of_v1_can_be_made_read_and_deleted() {
         let zone = world.call(OWNER, Method::PATCH, "/v1/me").json(&json!({"time_zone": "Mars"}));
         assert_eq!(answer(zone).await.0, 400);
         let agent = json!({"name": "helper", "tools": ["get_tme"]});
-        assert_eq!(answer(world.post("/v1/agents", &agent)).await.0, 400);
+        assert_eq!(answer(world.post("/v1/agents", &agent)).await.0, 404);
         let agent = json!({"name": "helper", "tools": ["get_time"]});
         assert_eq!(answer(world.post("/v1/agents", &agent)).await.0, 201);
         assert_eq!(answer(world.post("/v1/agents", &agent)).await.0, 409);

@@ -8,7 +8,9 @@
 
 mod model_output;
 
-pub use model_output::{ModelOutput, Outcome, file, for_model, instructions, running};
+pub use model_output::{
+    ModelOutput, Outcome, file, for_model, instructions, not_ready, not_run, running,
+};
 
 use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};

@@ -1,11 +1,11 @@
-//! What a model reads of a plugin's output, and of its instructions: fenced, because it is data
+//! What a model reads of a plugin's output, its instructions and its failures: fenced, because it is data
 //! whoever wrote it, and cut to what fits.
 //!
 //! The fence ends with a mark that is computed from what stands inside: no output can hold its own.
 //! The same result always reads the same.
 
 use crate::blob::BlobRef;
-use crate::sandbox::{RunOutput, SandboxResult, SandboxRun};
+use crate::sandbox::{RunOutput, SandboxError, SandboxResult, SandboxRun};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
@@ -58,6 +58,47 @@ pub fn instructions(plugin: &str, body: &str) -> String {
     let mut text = String::new();
     fence(&mut text, &format!("{plugin}, for the owner to set it up"), body, LONGEST);
     text
+}
+
+/// Reasons of the operator whose message repeats what the plugin, its source or its init script said.
+const REPEATS: [&str; 6] = [
+    "BuildFailed",
+    "InitFailed",
+    "ManifestInvalid",
+    "RefNotFound",
+    "RunnerFailing",
+    "SourceUnreachable",
+];
+
+/// Why a plugin takes no calls, as a model reads it.
+pub fn not_ready(plugin: &str, reason: &str, message: &str) -> String {
+    format!("{reason}: {}", why(plugin, reason, message))
+}
+
+fn why(plugin: &str, reason: &str, message: &str) -> String {
+    if !REPEATS.contains(&reason) {
+        return message.to_owned();
+    }
+    let mut text = "\n".to_owned();
+    fence(&mut text, &format!("{plugin}, why it is not ready"), message, LONGEST);
+    text
+}
+
+/// What a model reads of a call that was not run.
+pub fn not_run(error: &SandboxError) -> String {
+    match error {
+        SandboxError::NotReady { plugin, reason, message } => {
+            let why = why(plugin, reason, message);
+            format!("the plugin `{plugin}` is not ready ({reason}): {why}")
+        }
+        SandboxError::Unsupported(_)
+        | SandboxError::Away(_)
+        | SandboxError::NoPlugin { .. }
+        | SandboxError::Refused(_)
+        | SandboxError::Unreachable { .. }
+        | SandboxError::Lost { .. }
+        | SandboxError::Stopped => error.to_string(),
+    }
 }
 
 /// What a model reads of a call that ends later.

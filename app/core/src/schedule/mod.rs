@@ -20,9 +20,11 @@ mod wall;
 pub use due::{DueSlots, MISSED_LISTED, ON_TIME_SECONDS, SlotRow, due_slots};
 
 use crate::StoreError;
+use crate::clock::Rfc3339;
 use crate::ids::{AgentId, ConversationId, KnowledgeId, PersonId, ScheduleId};
 use crate::inbound::Address;
 use crate::tool::CallKey;
+use crate::whole;
 use async_trait::async_trait;
 use jiff::{Timestamp, tz::TimeZone};
 use schemars::JsonSchema;
@@ -31,6 +33,8 @@ use slots::Slots;
 
 /// Seconds between two runs of a schedule, at the least.
 pub const SHORTEST_INTERVAL_SECONDS: i64 = 60;
+/// And at the most: a hundred years.
+pub const LONGEST_INTERVAL_SECONDS: i64 = 100 * 365 * 24 * 3600;
 /// Failures in a row after which a schedule switches itself off.
 pub const FAILURES_UNTIL_DISABLED: i32 = 3;
 
@@ -39,12 +43,19 @@ pub const FAILURES_UNTIL_DISABLED: i32 = 3;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Rule {
     /// Five fields, wall-clock time of the schedule's zone.
-    Cron { expression: String },
+    Cron {
+        #[schemars(extend("format" = "cron"))]
+        expression: String,
+    },
     /// Every so many seconds from the time of creation.
-    Every { seconds: i64 },
+    Every {
+        #[serde(deserialize_with = "whole::read")]
+        #[schemars(range(min = SHORTEST_INTERVAL_SECONDS, max = LONGEST_INTERVAL_SECONDS))]
+        seconds: i64,
+    },
     /// Once.
     At {
-        #[schemars(with = "String")]
+        #[schemars(with = "Rfc3339")]
         at: Timestamp,
     },
 }
@@ -92,9 +103,9 @@ pub struct Schedule {
     pub enabled: bool,
     pub failures: i32,
     pub last_error: Option<String>,
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<Rfc3339>")]
     pub next_due: Option<Timestamp>,
-    #[schemars(with = "String")]
+    #[schemars(with = "Rfc3339")]
     pub created_at: Timestamp,
 }
 
@@ -109,6 +120,10 @@ pub enum RuleError {
         "every {seconds} s is too often; the shortest interval is {SHORTEST_INTERVAL_SECONDS} s"
     )]
     EveryTooShort { seconds: i64 },
+    #[error(
+        "every {seconds} s is too seldom; the longest interval is {LONGEST_INTERVAL_SECONDS} s, a hundred years"
+    )]
+    EveryTooLong { seconds: i64 },
     #[error("{at} has passed; give a time in the future")]
     Past { at: Timestamp },
     #[error("`{expression}` never falls due")]
@@ -125,10 +140,10 @@ impl Rule {
             Self::Every { seconds } if *seconds < SHORTEST_INTERVAL_SECONDS => {
                 Err(RuleError::EveryTooShort { seconds: *seconds })
             }
-            Self::At { at } if *at <= now => Err(RuleError::Past { at: *at }),
-            Self::Every { seconds } if next.is_none() => {
-                Err(RuleError::Never { expression: format!("every {seconds} s") })
+            Self::Every { seconds } if *seconds > LONGEST_INTERVAL_SECONDS => {
+                Err(RuleError::EveryTooLong { seconds: *seconds })
             }
+            Self::At { at } if *at <= now => Err(RuleError::Past { at: *at }),
             Self::Cron { expression } if next.is_none() => {
                 Err(RuleError::Never { expression: expression.clone() })
             }

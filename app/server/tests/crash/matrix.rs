@@ -1,9 +1,9 @@
-//! Every named point of the product, killed before and after, while viewers watch.
+//! Every named point of the product, killed before and after, while viewers watch; and some of them
+//! at which a process stands still until somebody else has taken over, and then goes on.
 
 use crate::{
-    alone, server,
+    alone, goes, judged, server,
     support::{
-        checker::Faults,
         client::Meeting,
         script::{Script, Word},
         streams,
@@ -15,30 +15,96 @@ use crate::{
 use anyhow::{Result, ensure};
 use famulus_core::crash::POINTS;
 use futures::{StreamExt, future::try_join_all, stream};
+use rustix::process::Signal;
 use std::{os::unix::process::ExitStatusExt, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Cases at once: a case mostly waits for leases to end.
-const AT_ONCE: usize = 6;
+pub(crate) const AT_ONCE: usize = 6;
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 /// How a process dies at a point.
 const SIGABRT: i32 = 6;
+/// Points on the way of a turn that is given up: see `poison`.
+const ELSEWHERE: [&str; 2] = ["turn.bury", "dead.revive"];
+/// Larger than a piece of a stored file.
+const FILE: usize = 300 * 1024;
+
+/// What becomes of the process at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Dies,
+    /// Until its leases have ended.
+    Stands,
+}
+
+/// One side of one point, and when and how a process ends there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) point: &'static str,
+    pub(crate) side: &'static str,
+    /// The first is 1.
+    pub(crate) visit: u64,
+    pub(crate) fate: Fate,
+}
+
+impl Case {
+    /// Every point that the scenario reaches, on both sides.
+    pub(crate) fn all(visit: u64, fate: Fate) -> impl Iterator<Item = Self> {
+        let points = POINTS.iter().filter(|point| !ELSEWHERE.contains(point));
+        points.flat_map(move |point| {
+            ["before", "after"].map(|side| Self { point, side, visit, fate })
+        })
+    }
+
+    fn plan(&self) -> String {
+        // A start looks for work before it serves, and finds none.
+        let looks = if (self.point, self.side) == ("queue.claim", "before") { 8 } else { 1 };
+        let stand = if self.fate == Fate::Stands { ":stand" } else { "" };
+        format!("{}:{}:{}{stand}", self.point, self.side, self.visit * looks)
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_point_may_be_the_last() -> Result<()> {
+    all_hold(Case::all(1, Fate::Dies)).await
+}
+
+/// On its way there a process has done the same before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_visit_may_be_the_last() -> Result<()> {
+    let again = ["turn.reply", "approval.decide", "blob.whole", "queue.claim"];
+    all_hold(Case::all(2, Fate::Dies).filter(|case| again.contains(&case.point))).await
+}
+
+mod soak {
+    use super::{Case, Fate, all_hold};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_second_visit_may_be_the_last() -> anyhow::Result<()> {
+        all_hold(Case::all(2, Fate::Dies)).await
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_process_may_stand_still_at_every_point() -> anyhow::Result<()> {
+        all_hold(Case::all(1, Fate::Stands)).await
+    }
+}
+
+async fn all_hold(cases: impl Iterator<Item = Case>) -> Result<()> {
     let _turn = alone().await;
     let server = server()?;
-    let cases = POINTS.iter().flat_map(|point| ["before", "after"].map(|side| (*point, side)));
     let outcomes = stream::iter(cases)
-        .map(|(point, side)| {
+        .map(|case| {
             let settings = Settings::new(&server);
             async move {
-                let outcome =
-                    World::run(settings, async |world| one_case(world, point, side).await).await;
-                outcome.err().map(|error| format!("{point}:{side}: {error:#}"))
+                match violations(settings, case).await {
+                    Ok(found) if found.is_empty() => None,
+                    Ok(found) => Some(format!("{}:\n  {}", case.plan(), found.join("\n  "))),
+                    Err(error) => Some(format!("{}: {error:#}", case.plan())),
+                }
             }
         })
         .buffer_unordered(AT_ONCE)
@@ -49,9 +115,17 @@ async fn every_point_may_be_the_last() -> Result<()> {
     Ok(())
 }
 
-async fn one_case(world: &World, point: &str, side: &str) -> Result<()> {
-    let crash = format!("{point}:{side}:1");
-    world.fleet.start_with(0, &[("FAMULUS_CRASH", &crash)]).await?;
+/// What is wrong where a process ended so; empty when nothing is.
+pub(crate) async fn violations(settings: Settings, case: Case) -> Result<Vec<String>> {
+    Box::pin(World::run(settings, async |world| {
+        goes(world, Box::pin(one_case(world, case))).await?;
+        judged(world).await
+    }))
+    .await
+}
+
+async fn one_case(world: &World, case: Case) -> Result<()> {
+    world.fleet.start_with(0, &[("FAMULUS_CRASH", &case.plan())]).await?;
     let person = world.person()?;
     let conversations = [
         person.client.converse().await?,
@@ -61,7 +135,9 @@ async fn one_case(world: &World, point: &str, side: &str) -> Result<()> {
     let end = CancellationToken::new();
     let _ended = end.clone().drop_guard();
     let working = async {
-        everything(&person, &conversations).await?;
+        for _ in 0..case.visit {
+            everything(&person, &conversations).await?;
+        }
         world.settle(PATIENCE).await?;
         end.cancel();
         Ok(())
@@ -71,12 +147,18 @@ async fn one_case(world: &World, point: &str, side: &str) -> Result<()> {
         streams::watch(world, viewer, end.clone())
     }));
     let answering = person.clone().answer(end.clone());
-    tokio::try_join!(working, answering, watching, reborn(world))?;
+    let coming_back = async {
+        match case.fate {
+            Fate::Dies => reborn(world).await,
+            Fate::Stands => awakened(world).await,
+        }
+    };
+    tokio::try_join!(working, answering, watching, coming_back)?;
     for sent in person.log.sent() {
         // The key of each message still stands for it.
         person.repeat(&sent).await?;
     }
-    world.check(Faults::Deaths).await
+    Ok(())
 }
 
 /// Waits for the process to die by its point, and starts it again without one.
@@ -93,18 +175,44 @@ async fn reborn(world: &World) -> Result<()> {
     world.fleet.start(0).await
 }
 
-/// Everything once: each tool, both answers, a stop, a steering, a cut stream and a schedule.
+/// Waits for the process to stand still at its point, has another one take over, and lets it go on.
+async fn awakened(world: &World) -> Result<()> {
+    let begun = Instant::now();
+    while !world.fleet.stands_still(0)? {
+        ensure!(begun.elapsed() < PATIENCE, "the point was never reached");
+        sleep(LOOK).await;
+    }
+    world.fleet.start(1).await?;
+    sleep(world.settings.lease * 2).await;
+    world.fleet.signal(0, Signal::CONT)?;
+    Ok(())
+}
+
+/// Everything once: each tool, both answers and none, a stop, a steering, a cut stream, a file and a
+/// schedule.
 async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
     let [one, two, three] = *conversations;
     let first = async {
         let script = Script::new(&[&[Word::A, Word::B, Word::P], &[Word::Note]]);
-        person.say(one, script, Meeting::Queue).await?;
+        let file = person.upload(a_file()).await?;
+        person.say(one, Script { file: Some(file), ..script }, Meeting::Queue).await?;
         let cut = Script { cut: true, ..Script::new(&[&[Word::A]]) };
         let cut = person.say(one, cut, Meeting::Queue).await?;
         until_begun(person, &cut).await?;
-        person.say(one, Script::new(&[&[Word::Note]]), Meeting::Steer).await
+        person.say(one, Script::new(&[&[Word::Note]]), Meeting::Steer).await?;
+        let file = person.upload(a_file()).await?;
+        person.say(one, Script { file: Some(file), ..Script::default() }, Meeting::Queue).await
     };
     let second = async {
+        let ignored = Script { ignored: true, ..Script::new(&[&[Word::C]]) };
+        let ignored = person.say(two, ignored, Meeting::Queue).await?;
+        while ["queued", "running"]
+            .contains(&person.client.state_of(ignored.ack.turn).await?.as_str())
+        {
+            sleep(LOOK).await;
+        }
+        // Whoever writes instead of answering withdraws the question.
+        person.say(two, Script::new(&[&[Word::A]]), Meeting::Steer).await?;
         let asking = Script::new(&[&[Word::C, Word::A]]);
         person.say(two, asking.clone(), Meeting::Queue).await?;
         let denied = Script { denied: true, ..asking };
@@ -128,4 +236,11 @@ async fn until_begun(person: &Person, sent: &Sent) -> Result<()> {
         sleep(LOOK).await;
     }
     Ok(())
+}
+
+/// Another one each time.
+fn a_file() -> Vec<u8> {
+    let mut file = Uuid::now_v7().to_string().into_bytes();
+    file.resize(FILE, b' ');
+    file
 }

@@ -9,10 +9,11 @@ use crate::{
         world::{Settings, World},
     },
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use futures::future::try_join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::{os::unix::process::ExitStatusExt, time::Duration};
+use std::{collections::BTreeSet, os::unix::process::ExitStatusExt, time::Duration};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -33,6 +34,74 @@ async fn deaths_behind_stored_text_are_no_progress() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deaths_behind_calls_that_were_sent_are_no_progress() -> Result<()> {
     given_up("tool.call:before:1", Script::new(&[&[Word::P]]), ATTEMPTS + 1).await
+}
+
+/// A process dies where a turn is given up, or where somebody has it tried again: it is given up
+/// once, told once, and tried again once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn giving_up_and_trying_again_may_be_the_last() -> Result<()> {
+    let _turn = alone().await;
+    let server = server()?;
+    let cases = ["turn.bury", "dead.revive"]
+        .into_iter()
+        .flat_map(|point| ["before", "after"].map(|side| (point, side)));
+    let cases = cases.map(async |(point, side)| {
+        let settings = Settings { max_attempts: 1, ..Settings::new(&server) };
+        let crash = format!("{point}:{side}:1");
+        let outcome = World::run(settings, async |world| dies_given_up(world, &crash).await).await;
+        outcome.with_context(|| crash.clone())
+    });
+    try_join_all(cases).await?;
+    Ok(())
+}
+
+async fn dies_given_up(world: &World, crash: &str) -> Result<()> {
+    world.fleet.start_with(0, &[("FAMULUS_CRASH", "model.ask:after:1")]).await?;
+    let person = world.person()?;
+    let conversation = person.client.converse().await?;
+    let sent = person.say(conversation, Script::default(), Meeting::Queue).await?;
+    let turn = sent.ack.turn;
+    ensure!(died(world).await?, "the worker did not die of the turn");
+    world.fleet.start_with(0, &[("FAMULUS_CRASH", crash)]).await?;
+    let buries = crash.starts_with("turn.bury");
+    if buries {
+        reborn(world).await?;
+    }
+    person.until_ended(&sent).await?;
+    ensure!(person.client.state_of(turn).await? == "failed", "it was not given up");
+    let path = format!("/v1/queue/dead/{turn}/retry");
+    let retry = async {
+        let (status, answer) =
+            person.client.ask(Method::POST, &path, None, Some(&json!({}))).await?;
+        // Whoever heard no answer asks again, and what was done stays done.
+        let done = status == StatusCode::OK || (!buries && status == StatusCode::NOT_FOUND);
+        ensure!(done, "POST {path}: {status}: {answer}");
+        Ok(())
+    };
+    world.log.retried.lock().push(turn);
+    if buries {
+        retry.await?;
+    } else {
+        tokio::try_join!(retry, reborn(world))?;
+    }
+    while person.client.state_of(turn).await? != "complete" {
+        sleep(LOOK).await;
+    }
+    world.settle(PATIENCE).await?;
+    until_delivered(world, "done [1]").await?;
+    let told = world.receiver.received();
+    let words: BTreeSet<&str> = told.iter().map(|sent| sent.markdown.as_str()).collect();
+    ensure!(words.len() == 2, "the person was told {words:?}");
+    world.check(Faults::Deaths).await
+}
+
+/// Waits for the process to die by its point, and starts it again without one.
+async fn reborn(world: &World) -> Result<()> {
+    let begun = Instant::now();
+    while !died(world).await? {
+        ensure!(begun.elapsed() < PATIENCE, "the point was never reached");
+    }
+    world.fleet.start(0).await
 }
 
 async fn given_up(crash: &'static str, script: Script, after: u32) -> Result<()> {

@@ -96,7 +96,8 @@ async fn it_notices_that_repeats_are_accepted() -> Result<()> {
             let sent =
                 person.say_once(conversation, Script::new(&[&[Word::A]]), Meeting::Queue).await?;
             let text = sent.script.text(sent.number);
-            let again = person.client.say(conversation, &sent.key, &text, Meeting::Queue).await?;
+            let again =
+                person.client.say(conversation, &sent.key, &text, Meeting::Queue, None).await?;
             if world.settings.sabotage.is_none() {
                 ensure!(again.message == sent.ack.message, "repeat {number} is another message");
             }

@@ -38,7 +38,7 @@ async fn a_narrow_agent_sees_and_does_only_what_it_was_granted() {
         owner.post("/v1/knowledge", kept).await.ok();
 
         let unknown = json!({ "name": "odd", "tools": ["get_tme"] });
-        let detail = owner.post("/v1/agents", unknown).await.refused(400);
+        let detail = owner.post("/v1/agents", unknown).await.refused(404);
         assert!(detail.contains("get_tme") && detail.contains("get_time"), "{detail}");
 
         let reader = json!({ "name": "reader", "tools": ["get_time", "manage_knowledge.list"] });

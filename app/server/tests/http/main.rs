@@ -10,10 +10,13 @@
 //! | `approvals` | a yes is good once, for one call, from the owner, in time |
 //! | `asked` | who is asked, who sees the question and who may refuse it |
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
+//! | `rights` | no tool changes what anybody may do |
 //! | `people` | nobody reaches what is somebody else's |
 //! | `hostile` | clients that send too much, or too often, and a full disk |
 //! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
+//! | `terminal` | `famulus chat` at a terminal, with its keys and its size |
+//! | `schemathesis` | requests that fit the OpenAPI document are taken, and answers fit it |
 //! | `plugins` | a tool of a plugin in a conversation, now and later, stopped and taken over |
 //! | `reload` | a configuration that is changed under way |
 //! | `replicas` | two processes on one database are one assistant |
@@ -29,8 +32,11 @@ mod plugins;
 mod provider;
 mod reload;
 mod replicas;
+mod rights;
 mod room;
+mod schemathesis;
 mod steering;
+mod terminal;
 mod unread;
 mod viewers;
 mod world;

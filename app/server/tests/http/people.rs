@@ -179,7 +179,7 @@ async fn the_scope_owner_is_held_by_the_owner_alone() {
         ];
         let before = owner.get("/v1/tokens").await.ok();
         for person in &people {
-            let detail = owner.post("/v1/tokens", token(person)).await.refused(400);
+            let detail = owner.post("/v1/tokens", token(person)).await.refused(409);
             assert_eq!(detail, "only the owner's own tokens can have the scope `owner`");
         }
         let more = json!({ "name": "Eve", "role": "owner" });

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Believes everybody who says `yes`.
-struct Credulous;
+pub(crate) struct Credulous;
 
 #[async_trait]
 impl Runners for Credulous {
@@ -54,12 +54,12 @@ fn setup(tool: &'static str, sandboxes: &Arc<FakeSandboxes>) -> (Arc<Puppet>, Se
     (model, setup)
 }
 
-fn weather(plan: impl Fn() -> Play + Send + Sync + 'static) -> Arc<FakeSandboxes> {
+pub(crate) fn weather(plan: impl Fn() -> Play + Send + Sync + 'static) -> Arc<FakeSandboxes> {
     FakeSandboxes::new(vec![plugin("weather", &["look", "watch"])], move |_| plan())
 }
 
 /// Describes the revision of `weather` as a build does, at the callback listener.
-async fn describe(world: &World) {
+pub(crate) async fn describe(world: &World) {
     let tool = |name: &str, is_async| ToolDescription {
         name: name.into(),
         description: "d".into(),

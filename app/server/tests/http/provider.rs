@@ -14,6 +14,8 @@ const LONG: &str = "What can you do?";
 
 /// For a stream that says nothing: less than a test waits, more than a busy machine stands still.
 const SILENCE: Duration = Duration::from_secs(3);
+/// Before the first word, and another time than between two, so that one is told from the other.
+const FIRST_SILENCE: Duration = Duration::from_secs(5);
 
 /// An assistant whose model is this server, with little patience.
 fn over(server: &Scripted, key: &str) -> Setup {
@@ -26,7 +28,7 @@ fn over(server: &Scripted, key: &str) -> Setup {
     Setup::configured(model.clone()).set(|config: &mut Config| {
         config.model = model;
         config.turns.silence_seconds = SILENCE.as_secs();
-        config.turns.first_silence_seconds = SILENCE.as_secs();
+        config.turns.first_silence_seconds = FIRST_SILENCE.as_secs();
         config.turns.model_retries = 1;
     })
 }
@@ -135,7 +137,7 @@ async fn a_provider_that_asks_for_time_gets_it() {
         for (day, least) in [
             (Scenario::Busy { retry_after: "1.5".into() }, Duration::from_millis(1500)),
             (Scenario::Status(500), Duration::from_millis(750)),
-            (Scenario::Deaf, SILENCE),
+            (Scenario::Deaf, FIRST_SILENCE),
         ] {
             server.push(day);
             let began = Instant::now();

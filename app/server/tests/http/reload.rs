@@ -74,11 +74,12 @@ async fn a_changed_key_is_in_force_at_once_or_said_to_wait() {
         assert_eq!(redactor.redact("sk-the-second"), "[redacted]");
 
         let changed = "data_dir = '/elsewhere'\ntelemetry.log = 'debug'\n[turns]\nsilence_seconds = 7\n\
-                       concurrency = 3\n[api]\nchat_wait_seconds = 5";
+                       first_silence_seconds = 9\nconcurrency = 3\n[api]\nchat_wait_seconds = 5";
         write(&second, "two", changed);
         reload.look();
-        let silence = world.app(|app| app.limits.borrow().timeouts.between);
-        assert_eq!(silence, Duration::from_secs(7));
+        let limits = world.app(|app| app.limits.borrow().timeouts);
+        assert_eq!(limits.between, Duration::from_secs(7));
+        assert_eq!(limits.first, Duration::from_secs(9));
         assert_eq!(levels.lock().last().map(String::as_str), Some("debug"));
         let waits = "changed, and not in force before the next start: api.chat_wait_seconds, \
                      data_dir, turns.concurrency";

@@ -1,10 +1,11 @@
 //! Two processes on one database are one assistant: either works what the other accepted, and shows,
 //! stops and waits for what the other works.
 
-use crate::world::{self, Client, Do, Puppet, Setup, World, client, say, soon};
+use crate::world::{self, Child, Client, Do, Puppet, Setup, World, client, say, soon};
 use famulus_core::event::{Event, List, Status};
 use futures::future::join_all;
 use serde_json::json;
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -195,4 +196,54 @@ async fn a_caller_waits_for_a_turn_that_runs_elsewhere() {
         one.owner.reaches(&busy, "complete").await;
     })
     .await;
+}
+
+/// Four processes find an empty database at the same moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_start_together_agree_on_schema_and_owner() {
+    const PROCESSES: usize = 4;
+    world::install_tls();
+    let database = world::Database::create().await;
+    // They wait for each other before the first migration: here for somebody who is there already.
+    let mut first = PgConnection::connect(&database.url).await.unwrap();
+    for statement in [
+        "create table famulus_start (one integer primary key check (one = 1))",
+        "begin",
+        "lock table famulus_start in access exclusive mode",
+    ] {
+        first.execute(statement).await.unwrap();
+    }
+    // As in a cluster, where they have one Secret.
+    let home = tempfile::tempdir().unwrap();
+    let start = |_| Child::start_in(home.path(), &database.url, &[]);
+    let starting = join_all((0..PROCESSES).map(start));
+    let waiting = async {
+        let waiting = "select count(*) from pg_stat_activity
+                       where datname = current_database() and wait_event_type = 'Lock'";
+        while database.count(waiting).await < PROCESSES as i64 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(database.count("select count(*) from pg_class where relname = 'turn'").await, 0);
+        first.execute("commit").await.unwrap();
+    };
+    let (children, ()) = tokio::join!(starting, soon("all of them wait", waiting));
+    first.close().await.unwrap();
+
+    let mut owners = Vec::new();
+    for child in &children {
+        owners.push(child.owner.get("/v1/me").await.ok()["person"]["id"].clone());
+        // The token that one of them made is the one of all.
+        for other in &children {
+            let there = other.owner.with_token(&child.owner.token);
+            assert_eq!(there.get("/v1/me").await.status, 200);
+        }
+        child.owner.say("hello").await;
+    }
+    assert!(owners.iter().all(|id| id.is_string() && *id == owners[0]), "{owners:?}");
+    assert_eq!(database.count("select count(*) from person where role = 'owner'").await, 1);
+    assert_eq!(database.count("select count(*) from agent where name = 'main'").await, 1);
+    let failed = "select count(*) from _sqlx_migrations where not success";
+    assert_eq!(database.count(failed).await, 0);
+    drop(children);
+    database.drop().await;
 }

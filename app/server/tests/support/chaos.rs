@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 /// Everything that was begun ends in less once nothing dies any more.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+const LOOK: Duration = Duration::from_millis(1);
+
 /// How a storm blows.
 #[derive(Clone, Debug)]
 pub(crate) struct Storm {
@@ -112,6 +114,9 @@ impl Storm {
                     let lease = world.settings.lease.as_millis() as u64;
                     let cold = Duration::from_millis(seed.between(lease + 200, lease * 2));
                     if world.fleet.signal(place, Signal::STOP)? {
+                        while !world.fleet.stands_still(place)? {
+                            sleep(LOOK).await;
+                        }
                         frozen.push((place, Instant::now() + cold));
                         done.frozen += 1;
                     }

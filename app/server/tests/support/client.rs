@@ -83,12 +83,7 @@ impl Client {
         key: Option<&str>,
         body: Option<&Value>,
     ) -> Result<Option<(StatusCode, Value)>> {
-        let addresses = self.fleet.addresses();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let Some((_, address)) = addresses.get(turn % addresses.len().max(1)) else {
-            return Ok(None);
-        };
-        let url = format!("http://{address}{path}");
+        let Some(url) = self.url_of(path) else { return Ok(None) };
         let mut request = self.http.request(method, url).bearer_auth(&self.token).timeout(ANSWER);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
@@ -100,6 +95,14 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await?;
         Ok(Some((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))))
+    }
+
+    /// Of the process whose turn it is; `None` when none runs.
+    fn url_of(&self, path: &str) -> Option<String> {
+        let addresses = self.fleet.addresses();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let (_, address) = addresses.get(turn % addresses.len().max(1))?;
+        Some(format!("http://{address}{path}"))
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
@@ -123,13 +126,17 @@ impl Client {
         key: &str,
         text: &str,
         meeting: Meeting,
+        file: Option<Uuid>,
     ) -> Result<Ack> {
         let path = format!("/v1/conversations/{conversation}/messages");
         let meeting = match meeting {
             Meeting::Steer => "steer",
             Meeting::Queue => "queue",
         };
-        let body = json!({"text": text, "meeting": meeting});
+        let mut body = json!({"text": text, "meeting": meeting});
+        if let Some(file) = file {
+            body["attachments"] = json!([{"blob": {"id": file}, "name": "file.txt"}]);
+        }
         let (status, answer) = self.ask(Method::POST, &path, Some(key), Some(&body)).await?;
         ensure!(status == StatusCode::ACCEPTED, "POST {path}: {status}: {answer}");
         Ok(Ack {
@@ -137,6 +144,28 @@ impl Client {
             turn: id(&answer, "turn_id")?,
             disposition: answer["disposition"].as_str().unwrap_or_default().to_owned(),
         })
+    }
+
+    /// Stores a file. One content is one file, however often it is sent.
+    pub(crate) async fn upload(&self, bytes: &[u8]) -> Result<Uuid> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(url) = self.url_of("/v1/blobs") {
+                let request = self.http.post(url).bearer_auth(&self.token).timeout(ANSWER);
+                let request = request.header("content-type", "text/plain").body(bytes.to_vec());
+                match request.send().await {
+                    Ok(answer) if answer.status().is_success() => {
+                        return id(&answer.json().await?, "id");
+                    }
+                    Ok(answer) if !is_passing(answer.status()) => {
+                        bail!("POST /v1/blobs: {}", answer.status());
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        bail!("a file was not taken within {PATIENCE:?}")
     }
 
     pub(crate) async fn state_of(&self, turn: Uuid) -> Result<String> {

@@ -135,6 +135,16 @@ impl Fleet {
         Ok(true)
     }
 
+    /// Whether the process of a place stands still; false when the place is free.
+    pub(crate) fn stands_still(&self, place: usize) -> Result<bool> {
+        let places = self.places.lock();
+        let Some(Some(running)) = places.get(place) else { return Ok(false) };
+        let stat = fs::read_to_string(format!("/proc/{}/stat", running.pid))?;
+        // Behind the name, which may hold anything but ends with the last bracket.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        Ok(state == Some('T'))
+    }
+
     /// How the process of a place ended, and frees the place; `None` while it runs.
     pub(crate) fn ended(&self, place: usize) -> Result<Option<ExitStatus>> {
         let mut places = self.places.lock();

@@ -1,6 +1,7 @@
 //! Messages as the scripted model understands them, and what each of them makes happen.
 
 use std::fmt::Write as _;
+use uuid::Uuid;
 
 /// A call that a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,10 @@ pub(crate) struct Script {
     pub(crate) fails: bool,
     /// What the owner answers when asked. The model does not read it.
     pub(crate) denied: bool,
+    /// The owner does not answer.
+    pub(crate) ignored: bool,
+    /// It comes with this file.
+    pub(crate) file: Option<Uuid>,
 }
 
 impl Script {

@@ -63,6 +63,8 @@ pub(crate) struct Scheduled {
 pub(crate) struct Log {
     inner: Mutex<Inner>,
     numbers: AtomicU64,
+    /// Files that were stored.
+    pub(crate) files: Mutex<Vec<(Uuid, Vec<u8>)>>,
     /// Turns that somebody took from the dead letters.
     pub(crate) retried: Mutex<Vec<Uuid>>,
 }
@@ -95,10 +97,12 @@ impl Log {
         1 + self.retried.lock().iter().filter(|retried| **retried == turn).count()
     }
 
-    /// What the owner answers to a question of this message; `None` before it is acknowledged.
+    /// What the owner answers to a question of this message; `None` before it is acknowledged, and
+    /// to one that is to stay open.
     fn answer(&self, number: u64) -> Option<bool> {
         let inner = self.inner.lock();
-        inner.sent.iter().find(|sent| sent.number == number).map(|sent| !sent.script.denied)
+        let sent = inner.sent.iter().find(|sent| sent.number == number)?;
+        (!sent.script.ignored).then_some(!sent.script.denied)
     }
 
     fn number(&self) -> u64 {
@@ -139,7 +143,7 @@ impl Person {
         let key = format!("key-{number}");
         let text = script.text(number);
         let begun = now();
-        let ack = self.client.say(conversation, &key, &text, meeting).await?;
+        let ack = self.client.say(conversation, &key, &text, meeting, script.file).await?;
         let during = Span { begun, ended: now() };
         let sent = Sent { number, key, conversation, script, meeting, ack, during };
         self.log.inner.lock().sent.push(sent.clone());
@@ -149,7 +153,10 @@ impl Person {
     /// Sends an acknowledged message again.
     pub(crate) async fn repeat(&self, sent: &Sent) -> Result<()> {
         let text = sent.script.text(sent.number);
-        let again = self.client.say(sent.conversation, &sent.key, &text, sent.meeting).await?;
+        let again = self
+            .client
+            .say(sent.conversation, &sent.key, &text, sent.meeting, sent.script.file)
+            .await?;
         let (disposition, message) = ("duplicate".to_owned(), sent.ack.message);
         let named = Ack { disposition, message, turn: again.turn };
         let turns = [Some(sent.ack.turn), self.client.successor_of(sent.ack.turn).await?];
@@ -158,6 +165,13 @@ impl Person {
             "the repeat of {sent:?} was answered with {again:?}"
         );
         Ok(())
+    }
+
+    /// Stores a file.
+    pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Result<Uuid> {
+        let file = self.client.upload(&bytes).await?;
+        self.log.files.lock().push((file, bytes));
+        Ok(file)
     }
 
     pub(crate) async fn schedule(&self, conversation: Uuid, script: Script) -> Result<()> {
@@ -256,6 +270,11 @@ async fn talk(
                     person.say(conversation, script, Meeting::Steer)
                 };
                 try_join_all(scripts.map(say)).await?;
+            }
+            9 => {
+                let file = person.upload(sent.key.into_bytes()).await?;
+                let script = Script { file: Some(file), ..random_script(seed) };
+                person.say(conversation, script, Meeting::Queue).await?;
             }
             1 => person.schedule(conversation, Script::new(&[&[Word::A]])).await?,
             // The next one waits behind it, or joins it.

@@ -24,6 +24,7 @@ mod starts;
 mod stream_start;
 mod sweep;
 mod talk;
+mod together;
 mod unread;
 mod views;
 mod worker;

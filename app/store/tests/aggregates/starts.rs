@@ -1,7 +1,7 @@
 //! What a start does to a database: to an empty one, and to a schema that is already there.
 
 use crate::{
-    support::{World, with_database, with_store},
+    support::{World, with_store},
     talk,
 };
 use famulus_core::{
@@ -31,24 +31,6 @@ async fn a_start_on_a_current_schema_writes_nothing_and_waits_for_nobody() {
         store.close().await;
         other.rollback().await.unwrap();
         assert_eq!(catalogue(world).await, before);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn processes_that_start_together_agree_on_schema_and_owner() {
-    with_database("", async |url| {
-        let start = async |_| {
-            let connect = Connect::new(url.to_owned());
-            let (store, _background) =
-                Store::connect(connect, CancellationToken::new()).await.unwrap();
-            let owner = store.ensure_owner("Ada", "Europe/Berlin").await.unwrap();
-            store.close().await;
-            owner
-        };
-        let owners = futures::future::join_all((0..4).map(start)).await;
-        assert_eq!(owners.iter().filter(|(_, made)| *made).count(), 1);
-        assert!(owners.iter().all(|(owner, _)| owner.id == owners[0].0.id));
     })
     .await;
 }

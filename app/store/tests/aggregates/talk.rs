@@ -109,6 +109,17 @@ pub(crate) async fn finish_to(
     error: Option<&str>,
     delivering: &[&str],
 ) -> TurnId {
+    store.finish(&lease.fence, ending(lease, text, error, delivering)).await.unwrap();
+    TurnId(lease.job.id)
+}
+
+/// The end of the turn of a lease.
+pub(crate) fn ending(
+    lease: &Lease,
+    text: &str,
+    error: Option<&str>,
+    delivering: &[&str],
+) -> Ending {
     let turn = TurnId(lease.job.id);
     let state = if error.is_some() { TurnState::Failed } else { TurnState::Complete };
     let complete = Arc::new(Envelope {
@@ -118,7 +129,7 @@ pub(crate) async fn finish_to(
         at: jiff::Timestamp::UNIX_EPOCH,
         event: Event::Complete { turn, state, message: None, text: text.to_owned() },
     });
-    let ending = Ending {
+    Ending {
         turn,
         state,
         message: Some(NewMessage {
@@ -136,7 +147,5 @@ pub(crate) async fn finish_to(
         shown: EventId::START,
         events: Vec::new(),
         complete,
-    };
-    store.finish(&lease.fence, ending).await.unwrap();
-    turn
+    }
 }

@@ -49,7 +49,7 @@ pub(crate) async fn with_store<T: AsyncFnOnce(&World)>(test: T) {
 }
 
 /// Runs a test with the URL of a database that is made for it: an empty one, or one like another.
-pub(crate) async fn with_database<T: AsyncFnOnce(&str)>(like: &str, test: T) {
+async fn with_database<T: AsyncFnOnce(&str)>(like: &str, test: T) {
     let server = server();
     let name = unique("famulus_test");
     execute(&server, &format!("create database {name} {like}")).await;

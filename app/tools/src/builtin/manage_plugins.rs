@@ -89,7 +89,7 @@ fn in_short(plugin: &PluginState, description: Option<&Description>) -> Value {
         shown.insert("description".into(), description.description.as_str().into());
     }
     shown.insert("tools".into(), plugin.tools.clone().into());
-    not_ready(plugin, &mut shown);
+    tell_not_ready(plugin, &mut shown);
     Value::Object(shown)
 }
 
@@ -123,13 +123,13 @@ fn whole(plugin: &PluginState, description: Option<&Description>) -> Value {
         })
         .collect();
     shown.insert("tools".into(), tools.into());
-    not_ready(plugin, &mut shown);
+    tell_not_ready(plugin, &mut shown);
     Value::Object(shown)
 }
 
-fn not_ready(plugin: &PluginState, shown: &mut Map<String, Value>) {
-    if !plugin.ready {
-        let why = format!("{}: {}", plugin.reason, plugin.message);
+fn tell_not_ready(state: &PluginState, shown: &mut Map<String, Value>) {
+    if !state.ready {
+        let why = plugin::not_ready(&state.name, &state.reason, &state.message);
         shown.insert("not_ready".into(), why.into());
     }
 }

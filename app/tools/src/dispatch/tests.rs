@@ -1,4 +1,5 @@
 use crate::catalogue::{Catalogue, CatalogueError};
+use crate::fake::plugins::Play;
 use crate::fixture::{Bench, call_of};
 use crate::output::LONGEST_OUTPUT;
 use crate::tool::{Policy, Tool, ToolError};
@@ -6,6 +7,7 @@ use async_trait::async_trait;
 use famulus_core::StoreError;
 use famulus_core::agent::Grants;
 use famulus_core::tool::{CallContext, Effect, Plan, Repeat, ToolOutput, Tools as _, Verdict};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,30 +148,94 @@ async fn what_is_not_granted_does_not_run() {
     );
 }
 
-#[test]
-fn a_plan_depends_on_the_call_alone() {
-    let catalogue = Bench::new().catalogue;
-    let plan = |tool: &str, arguments: &str| {
-        let checked = catalogue.checked(&call_of(tool, arguments), &Grants::all());
+/// One call of every action of every tool, and what is planned for it.
+fn every_action() -> Vec<(&'static str, Value, Effect, Repeat, bool)> {
+    let id = "019b0000-0000-7000-8000-000000000000";
+    // Whether the time has passed is for the call to see: a plan knows no clock.
+    let create = json!({"action": "create", "note": "n", "at": "2020-01-01T00:00"});
+    let (read, write, safe) = (Effect::Read, Effect::Write, Repeat::Safe);
+    let knowledge = "manage_knowledge";
+    vec![
+        ("get_time", json!({}), read, safe, false),
+        (
+            knowledge,
+            json!({"action": "upsert", "store": "memory", "content": "x"}),
+            write,
+            safe,
+            false,
+        ),
+        (knowledge, json!({"action": "read", "store": "memory", "id": id}), read, safe, false),
+        (knowledge, json!({"action": "list", "store": "memory"}), read, safe, false),
+        (knowledge, json!({"action": "delete", "store": "memory", "id": id}), write, safe, true),
+        ("manage_schedules", create, write, safe, false),
+        ("manage_schedules", json!({"action": "update", "id": id}), write, safe, false),
+        ("manage_schedules", json!({"action": "delete", "id": id}), write, safe, false),
+        ("manage_schedules", json!({"action": "list"}), read, safe, false),
+        ("manage_plugins", json!({"action": "list"}), read, safe, false),
+        ("manage_plugins", json!({"action": "show", "name": "weather"}), read, safe, false),
+        (
+            "run_plugin_tool",
+            json!({"plugin": "weather", "tool": "look"}),
+            Effect::External,
+            Repeat::Never,
+            false,
+        ),
+    ]
+}
+
+/// Nothing of what a plan might look at changes it: the time, what is stored, what ran before, who
+/// asks, which plugins there are, or how the arguments are written.
+#[tokio::test]
+async fn a_plan_depends_on_the_call_alone() {
+    let mut bench = Bench::new();
+    let plan = |bench: &Bench, tool: &str, arguments: &str| {
+        let checked = bench.catalogue.checked(&call_of(tool, arguments), &Grants::all());
         checked.map_or_else(Plan::refused, |checked| checked.plan())
     };
-    let allowed = |effect| Plan { effect, repeat: Repeat::Safe, verdict: Verdict::Allow };
-    assert_eq!(plan("get_time", ""), allowed(Effect::Read));
-    assert_eq!(
-        plan("manage_knowledge", r#"{"action":"list","store":"memory"}"#),
-        allowed(Effect::Read)
-    );
-    let create = r#"{"action":"create","note":"n","at":"2020-01-01T00:00"}"#;
-    // Whether the time has passed is for the call to see: a plan knows no clock.
-    assert_eq!(plan("manage_schedules", create), allowed(Effect::Write));
-    assert_eq!(plan("manage_schedules", create), plan("manage_schedules", create));
+    let all = |bench: &Bench| -> Vec<Plan> {
+        every_action().iter().map(|(tool, it, ..)| plan(bench, tool, &it.to_string())).collect()
+    };
+    let first = all(&bench);
+    for ((tool, arguments, effect, repeat, asks), plan) in every_action().into_iter().zip(&first) {
+        assert_eq!((plan.effect, plan.repeat), (effect, repeat), "{tool} {arguments}");
+        let asked = matches!(plan.verdict, Verdict::Ask { .. });
+        assert_eq!((asked, plan.verdict == Verdict::Allow), (asks, !asks), "{tool} {arguments}");
+    }
+    let mut named: Vec<(String, Vec<String>)> = Vec::new();
+    for (tool, arguments, ..) in every_action() {
+        let action = arguments["action"].as_str().map(str::to_owned);
+        match named.last_mut() {
+            Some((last, actions)) if last == tool => actions.extend(action),
+            _ => named.push((tool.to_owned(), action.into_iter().collect())),
+        }
+    }
+    assert_eq!(named, bench.catalogue.grantable(), "each action of each tool is planned here");
+
+    for (tool, arguments, ..) in every_action() {
+        bench.call(tool, arguments).await;
+    }
+    assert_eq!(all(&bench), first, "after all of them ran");
+    bench.clock.advance(SignedDuration::from_hours(10 * 365 * 24));
+    assert_eq!(all(&bench), first, "ten years later");
+    bench.sandboxes.plugins.lock().clear();
+    bench.context.grants = Grants::default();
+    assert_eq!(all(&bench), first, "without plugins, and by somebody else");
+    assert_eq!(all(&Bench::playing(|_| Play::Later)), first, "elsewhere");
+    for (tool, arguments, ..) in every_action() {
+        let written = arguments.as_object().unwrap().iter().rev();
+        let written: Vec<String> = written.map(|(name, it)| format!("\n {name:?} :{it}")).collect();
+        let written = format!(" {{{}\t}} ", written.join(" ,"));
+        let compact = plan(&bench, tool, &arguments.to_string());
+        assert_eq!(plan(&bench, tool, &written), compact, "{written}");
+    }
+
     for (tool, arguments, expected) in [
         ("manage_knowledge", "{\"action\": ", "line 1 column 11"),
         ("manage_knowledge", r#"{"action":"list","action":"delete"}"#, "stands twice"),
         ("manage_knowledge", "{}", "\"action\" is a required property"),
         ("rm", "{}", "there is no tool `rm`"),
     ] {
-        let Verdict::Refuse(ToolOutput::Error(text)) = plan(tool, arguments).verdict else {
+        let Verdict::Refuse(ToolOutput::Error(text)) = plan(&bench, tool, arguments).verdict else {
             panic!("{tool} {arguments} was not refused");
         };
         assert!(text.contains(expected), "{text}");

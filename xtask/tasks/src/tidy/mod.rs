@@ -13,6 +13,7 @@ mod foreign;
 mod licences;
 mod manifests;
 mod metrics;
+mod points;
 mod unsafe_code;
 
 use anyhow::{Result, bail};
@@ -46,6 +47,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(files::check(sources));
     complaints.extend(dialect::check(sources));
     complaints.extend(unsafe_code::check(sources));
+    complaints.extend(points::check(sources));
     complaints.extend(documents::check(root())?);
     complaints.extend(metrics::check(sources, root())?);
     let built = foreign::built()?;

@@ -1,7 +1,7 @@
 //! The real binary as a process of its own, where its memory matters.
 
 use super::{Client, soon};
-use std::{net::SocketAddr, process::Stdio, time::Duration};
+use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child as Process, Command},
@@ -11,7 +11,7 @@ use tokio::{
 pub(crate) struct Child {
     process: Process,
     pub(crate) owner: Client,
-    _folder: tempfile::TempDir,
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl Child {
@@ -19,11 +19,21 @@ impl Child {
     /// files.
     pub(crate) async fn start(database: &str, settings: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let child = Self::start_in(folder.path(), database, settings).await;
+        Self { _folder: Some(folder), ..child }
+    }
+
+    /// The same in a folder that is there, with the token in it if there is one.
+    pub(crate) async fn start_in(
+        folder: &Path,
+        database: &str,
+        settings: &[(&str, String)],
+    ) -> Self {
         let mut process = Command::new("sh")
             .args(["-c", "ulimit -Sn 256 && exec \"$0\" serve", env!("CARGO_BIN_EXE_famulus")])
             .env_remove("FAMULUS_CONFIG")
             .env("DATABASE_URL", database)
-            .env("FAMULUS_DATA_DIR", folder.path())
+            .env("FAMULUS_DATA_DIR", folder)
             .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
             .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
             .env("FAMULUS_TELEMETRY__LOG", "error")
@@ -48,9 +58,18 @@ impl Child {
             address.unwrap_or_else(|| panic!("`famulus serve` did not start; see its error above"))
         };
         let address = soon("`famulus serve` starts", announced).await;
-        let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
+        // Of several in one folder, the one that makes it may not be the first that serves.
+        let token = async {
+            loop {
+                if let Ok(token) = std::fs::read_to_string(folder.join("token")) {
+                    return token;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let token = soon("the token is in its file", token).await;
         let owner = Client::new(address, token.trim());
-        Self { process, owner, _folder: folder }
+        Self { process, owner, _folder: None }
     }
 
     /// The most memory that the process ever had, in MiB.

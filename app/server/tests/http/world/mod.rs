@@ -6,6 +6,7 @@ mod database;
 mod documented;
 mod puppet;
 mod raw;
+mod terminal;
 pub(crate) mod watch;
 
 pub(crate) use child::Child;
@@ -13,6 +14,7 @@ pub(crate) use client::Client;
 pub(crate) use database::Database;
 pub(crate) use puppet::{Do, Puppet, Text, call, say};
 pub(crate) use raw::Raw;
+pub(crate) use terminal::Terminal;
 
 use famulus_api::Listeners;
 use famulus_core::{Clock, clock::SystemClock, model::Model, person::Scope};

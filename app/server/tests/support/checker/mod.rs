@@ -8,6 +8,7 @@ mod accepted;
 mod calls;
 mod constraints;
 mod deliveries;
+mod files;
 mod order;
 mod queue;
 mod schedules;
@@ -41,6 +42,7 @@ pub(crate) async fn check(world: &World, faults: Faults) -> Result<Vec<String>> 
     deliveries::check(world, &tables, &mut found);
     queue::check(&tables, &mut found);
     shown::check(world, &tables, faults, &mut found).await?;
+    files::check(world, &mut found).await?;
     constraints::check(&world.database.admin, &mut found).await?;
     Ok(found)
 }

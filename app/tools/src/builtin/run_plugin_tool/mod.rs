@@ -308,6 +308,6 @@ fn output(
             | SandboxError::Refused(_)
             | SandboxError::Unreachable { .. }
             | SandboxError::Stopped),
-        ) => ToolOutput::Error(error.to_string()),
+        ) => ToolOutput::Error(plugin::not_run(&error)),
     }
 }

@@ -1,0 +1,140 @@
+//! Callers that come at the same time share one transaction: while one batch waits for the disk,
+//! the next one gathers.
+//!
+//! Each caller has an answer of its own. What Postgres refuses of a batch is tried one by one, so
+//! that nobody pays for another's fault.
+
+use crate::error::Error;
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use std::{slice, sync::Arc};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// How much is gathered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Of one transaction, at most.
+    pub(crate) batch: usize,
+    /// Transactions at once: one works while the other waits for the disk.
+    pub(crate) at_once: usize,
+    /// That may wait; beyond that, callers wait for a place.
+    pub(crate) waiting: usize,
+}
+
+/// What is done for a batch.
+pub(crate) trait Work: Send + Sync + 'static {
+    type Item: Send + Sync + 'static;
+    type Answer: Send + 'static;
+
+    /// What did not happen, for errors.
+    const OPERATION: &'static str;
+
+    /// Does it in one transaction; one answer for every item, in order. After an error nothing
+    /// happened, except that a session lost during the commit leaves it open. No two calls with
+    /// one `slot`, which is less than `at_once`, overlap.
+    fn commit(
+        &self,
+        slot: usize,
+        items: &[Self::Item],
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, Error>> + Send;
+}
+
+type Waiting<W> = (<W as Work>::Item, oneshot::Sender<Result<<W as Work>::Answer, Arc<Error>>>);
+
+/// The way to a [`Work`].
+pub(crate) struct Gather<W: Work> {
+    sender: mpsc::Sender<Waiting<W>>,
+}
+
+impl<W: Work> Clone for Gather<W> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone() }
+    }
+}
+
+impl<W: Work> Gather<W> {
+    pub(crate) fn start(
+        work: W,
+        bounds: Bounds,
+        shutdown: CancellationToken,
+    ) -> (Self, BoxFuture<'static, ()>) {
+        let (sender, waiting) = mpsc::channel(bounds.waiting);
+        (Self { sender }, Box::pin(run(work, bounds, waiting, shutdown)))
+    }
+
+    /// Has the item done together with what else comes at this moment.
+    pub(crate) async fn pass(&self, item: W::Item) -> Result<W::Answer, Arc<Error>> {
+        let closed = || {
+            Arc::new(Error::Unavailable {
+                operation: "begin anything while shutting down",
+                source: sqlx::Error::PoolClosed,
+            })
+        };
+        let (answer, answered) = oneshot::channel();
+        self.sender.send((item, answer)).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())?
+    }
+}
+
+async fn run<W: Work>(
+    work: W,
+    bounds: Bounds,
+    mut waiting: mpsc::Receiver<Waiting<W>>,
+    shutdown: CancellationToken,
+) {
+    // In this task and not in one each: what comes alone is not passed on once more.
+    let mut running = FuturesUnordered::new();
+    // The slot that was used last is used next: what it needs is still in the processor's cache.
+    let mut free: Vec<usize> = (0..bounds.at_once).collect();
+    let mut batch = Vec::new();
+    loop {
+        tokio::select! {
+            Some(slot) = running.next() => free.push(slot),
+            gathered = waiting.recv_many(&mut batch, bounds.batch), if !free.is_empty() => {
+                let Some(slot) = free.pop().filter(|_| gathered > 0) else { break };
+                let batch = std::mem::take(&mut batch);
+                running.push(settle(&work, slot, batch).map(move |()| slot));
+            }
+            // What waits already is still done.
+            () = shutdown.cancelled(), if !waiting.is_closed() => waiting.close(),
+        }
+    }
+    while running.next().await.is_some() {}
+}
+
+async fn settle<W: Work>(work: &W, slot: usize, batch: Vec<Waiting<W>>) {
+    let (items, callers): (Vec<W::Item>, Vec<_>) = batch.into_iter().unzip();
+    let mut committed = work.commit(slot, &items).await;
+    if committed.as_ref().is_err_and(Error::is_conflict) {
+        // Postgres gave this transaction up for another's sake: nothing of it is there.
+        committed = work.commit(slot, &items).await;
+    }
+    match committed {
+        Ok(answers) => {
+            for (caller, answer) in callers.into_iter().zip(answers) {
+                // A caller that went away finds it in the record.
+                let _gone = caller.send(Ok(answer));
+            }
+        }
+        // One item that Postgres refuses must not take the others with it.
+        Err(Error::Refused { .. }) if items.len() > 1 => {
+            for (item, caller) in items.iter().zip(callers) {
+                let answer = match work.commit(slot, slice::from_ref(item)).await {
+                    Ok(mut answers) => answers.pop().ok_or_else(missing::<W>),
+                    Err(error) => Err(Arc::new(error)),
+                };
+                let _gone = caller.send(answer);
+            }
+        }
+        Err(error) => {
+            let error = Arc::new(error);
+            for caller in callers {
+                let _gone = caller.send(Err(Arc::clone(&error)));
+            }
+        }
+    }
+}
+
+fn missing<W: Work>() -> Arc<Error> {
+    Arc::new(Error::Refused { operation: W::OPERATION, source: sqlx::Error::RowNotFound })
+}
