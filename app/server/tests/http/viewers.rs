@@ -68,24 +68,22 @@ async fn whoever_reads_late_reads_everything() {
         late.until(ATTACHED).await;
         let mut prompt = owner.watch(&conversation).await;
         let turn = owner.begin(&conversation, "talk").await;
-        let others = async {
-            assert!(prompt.whole().await == whole, "others are not held up");
-            owner.reaches(&turn, "complete").await;
-            // Longer than one may take nothing: what it has begun to be told takes it minutes.
-            tokio::time::sleep(Duration::from_secs(25)).await;
-        };
         // Who takes nothing for twenty seconds is cut off. The system lets it have more when it has
-        // taken two or three of these.
-        let falls_behind = async {
-            loop {
-                tokio::time::sleep(Duration::from_secs(2)).await;
+        // taken two or three of these. On a thread of its own: whoever reads promptly has much to do.
+        let (enough, mut had_enough) = tokio::sync::oneshot::channel::<()>();
+        let falls_behind = tokio::spawn(async move {
+            while had_enough.try_recv().is_err() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
                 late.sip(SIP).await;
             }
-        };
-        tokio::select! {
-            () = others => {}
-            never = falls_behind => never,
-        }
+            late
+        });
+        assert!(prompt.whole().await == whole, "others are not held up");
+        owner.reaches(&turn, "complete").await;
+        // Longer than one may take nothing: what it has begun to be told takes it minutes.
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        enough.send(()).unwrap();
+        let mut late = falls_behind.await.unwrap();
         assert!(
             soon("the late one has read", read_whole(&mut late)).await == whole,
             "what was not read at once is read from the record"

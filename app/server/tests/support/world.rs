@@ -57,8 +57,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Sets a world up, runs in it, and takes it down however the run ends. An error comes with the
-    /// ends of the processes' logs.
+    /// Sets a world up, runs in it, and takes it down however the run ends. An error comes behind
+    /// the ends of the processes' logs.
     pub(crate) async fn run<T>(
         settings: Settings,
         run: impl AsyncFnOnce(&Self) -> Result<T>,
@@ -74,7 +74,7 @@ impl World {
         world.database.remove().await?;
         match outcome {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => bail!("{error:#}\n{}", world.fleet.logs()),
+            Ok(Err(error)) => bail!("{}\n{error:#}", world.fleet.logs()),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }

@@ -50,6 +50,7 @@ struct MessageRow {
     model: Option<String>,
 }
 
+#[derive(Debug)]
 pub(super) struct Message {
     pub(super) id: Uuid,
     pub(super) conversation: Uuid,

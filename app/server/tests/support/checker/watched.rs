@@ -17,7 +17,7 @@ pub(crate) async fn check(admin: &PgPool, viewer: &Viewer, turn: Uuid) -> Result
     let (ending, reply) = (viewer.ending(turn), tables::reply(&messages));
     ensure!(
         ending == Some(&reply),
-        "turn {turn} was said to end with\n  {ending:?}\nand the transcript has\n  {reply}"
+        "turn {turn} was said to end with\n  {ending:?}\nand the transcript has\n  {reply}\nin\n  {messages:?}"
     );
     Ok(())
 }
