@@ -1,8 +1,10 @@
 //! Who of several operators works: the one that holds the Lease.
 //!
-//! The holder renews it every 2 s. Whoever sees it unchanged for 9 s, by a clock of its own, takes
-//! it; a holder that could not renew it for 6 s, counted from its last request that was granted, ends its process before that. At an orderly end it
-//! is given back, and taken at the next look.
+//! The holder renews it every 2 s. Whoever sees it unchanged for 15 s, by a clock of its own, takes
+//! it; a holder that could not renew it for 10 s, counted from its last request that was granted,
+//! ends its process before that. These are the times of Kubernetes' own controllers: an API server
+//! that is slow for a few seconds ends nobody. At an orderly end the lease is given back, and taken
+//! at the next look.
 
 use std::time::Duration;
 
@@ -15,10 +17,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use crate::clock;
 
 /// A lease that was not renewed for so long is anybody's.
-const LASTS: Duration = Duration::from_secs(9);
+const LASTS: Duration = Duration::from_secs(15);
 
 /// A holder that could not renew for so long has lost it.
-const GIVES_UP: Duration = Duration::from_secs(6);
+const GIVES_UP: Duration = Duration::from_secs(10);
 
 /// Between two renewals.
 const RENEWED: Duration = Duration::from_secs(2);
@@ -26,8 +28,8 @@ const RENEWED: Duration = Duration::from_secs(2);
 /// Between two looks of who waits for it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// For one request.
-const REQUEST: Duration = Duration::from_secs(2);
+/// For a read and a write of it: half of what a holder has, so that one without an answer is none.
+const REQUEST: Duration = Duration::from_secs(5);
 
 /// The lease could not be renewed in time, or is another's.
 #[derive(Debug, thiserror::Error)]

@@ -41,13 +41,13 @@ async fn one_works_and_the_other_waits_until_it_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_one_held_is_taken_after_nine_seconds() {
+async fn what_a_dead_one_held_is_taken_after_fifteen_seconds() {
     let cluster = Cluster::default();
     candidate(&cluster, "dead").acquire().await;
     let before = Instant::now();
     candidate(&cluster, "two").acquire().await;
     let waited = before.elapsed();
-    assert!((9..=10).contains(&waited.as_secs()), "{waited:?}");
+    assert!((15..=16).contains(&waited.as_secs()), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn whoever_cannot_renew_gives_up_before_another_may_take_it() {
     let before = Instant::now();
     let lost = timeout(Duration::from_mins(1), one.hold()).await.expect("it gives up");
     assert!(lost.to_string().contains("the lease famulus-operator was lost"));
-    assert_eq!(before.elapsed().as_secs(), 6, "others may take it after 9 s");
+    assert_eq!(before.elapsed().as_secs(), 10, "others may take it after 15 s");
 }
 
 #[tokio::test(start_paused = true)]
