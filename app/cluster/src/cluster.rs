@@ -16,6 +16,8 @@ use famulus_crds::bearer;
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_protocol::CallId;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
@@ -240,7 +242,7 @@ impl Cluster {
         })
     }
 
-    /// Asks one runner for a call, until it answers.
+    /// Asks one runner for a call, until it answers or is lost.
     async fn ask_one(
         &self,
         known: &Arc<CachedPlugin>,
@@ -301,17 +303,28 @@ impl Sandboxes for Cluster {
         let id = call_id(id)?;
         self.known().await?;
         let known = self.named(plugin)?;
-        let mut there = false;
-        for runner in self.table.runners(&known.stem) {
+        let runners = self.table.runners(&known.stem);
+        let mut asked: FuturesUnordered<_> = runners
+            .iter()
+            .map(async |runner| (runner, self.ask_one(&known, runner, &id, person).await))
+            .collect();
+        let (mut there, mut unheard) = (false, None);
+        while let Some((runner, answer)) = asked.next().await {
             let before = runner.created.saturating_add(CLOCKS).is_ok_and(|made| made <= sent);
-            match self.ask_one(&known, &runner, &id, person).await {
+            match answer {
                 Ok(WaitOutcome::Answer(answer)) => return Ok(Some(answer)),
                 Ok(WaitOutcome::NotReceived) => there |= before,
                 // It cannot have had it.
                 Err(_) if !before && !runner.takes_calls() => {}
-                Err(SandboxError::Lost { plugin, why }) => return Err(unreachable(&plugin, why)),
-                Err(error) => return Err(error),
+                // One that ends says nothing of what another has.
+                Err(SandboxError::Lost { plugin, why }) => {
+                    unheard = Some(unreachable(&plugin, why))
+                }
+                Err(error) => unheard = Some(error),
             }
+        }
+        if let Some(error) = unheard {
+            return Err(error);
         }
         // The one runner that a plugin with files of its own has was there, and does not know it.
         if there && known.has_one_runner { Ok(None) } else { Err(lost(&known, GONE)) }

@@ -28,7 +28,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
@@ -40,6 +43,8 @@ const LINES: usize = 64;
 const ALIVE: Duration = Duration::from_secs(10);
 /// Between two questions after a call that ends later.
 const ASK: Duration = Duration::from_secs(1);
+/// How long a call that ends later is asked after without hearing anything of it.
+const UNHEARD: Duration = Duration::from_mins(5);
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Plugins {
@@ -283,17 +288,22 @@ async fn ended(
     sent: Timestamp,
 ) -> Result<SandboxResult, SandboxError> {
     let mut answer = sandboxes.run(call).await?;
+    let mut heard = Instant::now();
     let result = loop {
-        match answer {
-            SandboxAnswer::Ended(result) => break result,
-            SandboxAnswer::Running => {
-                sleep(ASK).await;
-                let asked = sandboxes.ask(plugin, id, sent, person).await?;
-                answer = asked.ok_or_else(|| SandboxError::Lost {
-                    plugin: plugin.to_owned(),
-                    why: "its runner does not know it any more".to_owned(),
-                })?;
+        if let SandboxAnswer::Ended(result) = answer {
+            break result;
+        }
+        sleep(ASK).await;
+        match sandboxes.ask(plugin, id, sent, person).await {
+            Ok(Some(asked)) => (answer, heard) = (asked, Instant::now()),
+            Ok(None) => {
+                let why = "its runner does not know it any more".to_owned();
+                return Err(SandboxError::Lost { plugin: plugin.to_owned(), why });
             }
+            // It goes on where it is, whether or not its runner is heard of just now.
+            Err(SandboxError::Unreachable { .. } | SandboxError::Away(_))
+                if heard.elapsed() < UNHEARD => {}
+            Err(error) => return Err(error),
         }
     };
     sandboxes.acknowledge(plugin, id).await;

@@ -11,8 +11,10 @@ use famulus_core::{
     ids::ConversationId,
     plugin::{LateCall, LateCalls as _},
     runner::DELIVERY_BYTES,
+    sandbox::{RunOutput, SandboxAnswer, SandboxError},
 };
 use famulus_store::MAIN_AGENT;
+use famulus_tools::fake::plugins::result;
 use jiff::SignedDuration;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
+    time::sleep,
 };
 
 const TOKEN: &str = "the-token-of-this-call";
@@ -366,6 +369,34 @@ async fn the_owner_lists_shows_and_runs_plugins() {
         let logs: Value =
             world.get("/v1/plugins/weather/logs").send().await.unwrap().json().await.unwrap();
         assert_eq!(logs["lines"], json!(["weather said hello"]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_ends_later_is_asked_after_until_it_has_ended() {
+    with_server(config(), async |world| {
+        let run = "/v1/plugins/weather/tools/look/run";
+        let answer = world.post(run, &json!({"parameters": {"later": true}})).send().await.unwrap();
+        let call = world.sandboxes.calls()[0].id.clone();
+        let end = async {
+            for error in [
+                SandboxError::Unreachable { plugin: "weather".into(), why: "it moves".into() },
+                SandboxError::Away("its API server starts".into()),
+            ] {
+                world.sandboxes.trouble(error);
+                while world.sandboxes.is_in_trouble() {
+                    sleep(Duration::from_millis(20)).await;
+                }
+            }
+            let ended = result(RunOutput::Text("at last".into()));
+            world.sandboxes.keep(&call, SandboxAnswer::Ended(ended));
+        };
+        let (lines, ()) = tokio::join!(answer.text(), end);
+        let lines = lines.unwrap();
+        let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        assert_eq!(last["result"]["runs"][0]["output"]["text"], "at last", "{lines}");
+        assert_eq!(world.sandboxes.acknowledged(), [call]);
     })
     .await;
 }

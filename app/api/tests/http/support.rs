@@ -101,6 +101,9 @@ impl World {
         let readiness = Readiness::new();
         readiness.started();
         let sandboxes = FakeSandboxes::new(vec![plugin("weather", &["look"])], |call| {
+            if call.parameters["later"] == true {
+                return Play::Later;
+            }
             Play::End(result(RunOutput::Json(call.parameters.to_string())))
         });
         let api = Api {

@@ -1,5 +1,7 @@
 //! Asking after calls that were perhaps sent.
 
+use std::time::Duration;
+
 use famulus_core::sandbox::{SandboxError, Sandboxes};
 use jiff::Timestamp;
 use serde_json::json;
@@ -48,4 +50,32 @@ async fn of_several_runners_one_that_is_gone_may_have_had_it() {
     assert!(matches!(unknown, Err(SandboxError::Lost { .. })), "{unknown:?}");
     let known = bench.cluster.ask("test", "c0", sent, bench.person).await.unwrap();
     assert!(known.is_some());
+}
+
+#[tokio::test]
+async fn a_runner_that_is_gone_does_not_hide_what_another_has() {
+    let bench = Bench::new().await;
+    bench.api.change("plugins", "test", |plugin| {
+        plugin["spec"]["state"] = json!("Ephemeral");
+        plugin["spec"]["runner"]["max"] = json!(3);
+    });
+    bench.plugin.tool("echo", json!({}), "#!/bin/sh\ncat\n");
+    let here = address();
+    let _runner = bench.plugin.start(here);
+    bench.pod("middle", here, true);
+    assert_eq!(bench.text("c0", "echo").await, "{}");
+    // Nobody listens there any more; each is asked in its turn.
+    for name in ["above", "zenith"] {
+        bench.pod(name, address(), true);
+    }
+    let sent = at("2026-06-01T00:00:00Z");
+    let asked = bench.cluster.ask("test", "c0", sent, bench.person);
+    let gone = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for name in ["above", "zenith"] {
+            bench.api.delete("pods", name);
+        }
+    };
+    let (known, ()) = tokio::join!(asked, gone);
+    assert_eq!(text_of(&only(Ok(known.unwrap().unwrap()))), "{}");
 }

@@ -74,6 +74,11 @@ impl FakeSandboxes {
         self.state.lock().trouble = Some(error);
     }
 
+    /// Whether nobody has heard it yet.
+    pub fn is_in_trouble(&self) -> bool {
+        self.state.lock().trouble.is_some()
+    }
+
     /// Puts what a call came to, as a runner does that goes on without its caller.
     pub fn keep(&self, id: &str, answer: SandboxAnswer) {
         self.state.lock().kept.insert(id.to_owned(), answer);
