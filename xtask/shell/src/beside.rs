@@ -63,14 +63,17 @@ impl Beside {
         tokio::select! {
             status = self.child.wait() => {
                 let status = status.with_context(|| format!("cannot wait for the {what}"))?;
+                let said = fs::read(&self.said)?;
+                let said = String::from_utf8_lossy(&said);
                 if !status.success() || self.share == Share::Equal {
-                    let said = fs::read(&self.said)?;
-                    println!("{what}:\n{}", String::from_utf8_lossy(&said));
+                    println!("{what}:\n{said}");
                 }
                 if status.success() {
                     return Ok(());
                 }
-                bail!("the {what} failed: {status}; what they say stands above")
+                // A program of ours ends with its error.
+                let why = said.rsplit_once("\nerror: ").map_or("", |(_, why)| why.trim_end());
+                bail!("the {what} failed: {status}; all that it said stands above\n{why}")
             }
             signal = shell.signals.wait_for_signal() => {
                 bail!("stopped by a signal ({signal:?}) during the {what}")

@@ -11,6 +11,7 @@
 
 pub mod beside;
 pub mod digest;
+pub mod failures;
 pub mod lock;
 pub mod programs;
 pub mod report;

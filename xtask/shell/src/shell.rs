@@ -1,13 +1,16 @@
 //! Running other programs so that nothing is left behind when we are told to stop.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use famulus_lifecycle::Signals;
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::failures;
 
 /// How long a program gets to end after the signal was passed on.
 const GRACE: Duration = Duration::from_secs(10);
@@ -54,6 +57,28 @@ impl Shell {
         command.stdout(Stdio::piped());
         let printed = self.finish(command, OURS).await?;
         String::from_utf8(printed).with_context(|| format!("`{text}` says no text"))
+    }
+
+    /// Runs tests: what they print is printed as it comes, and of those that fail the error tells
+    /// the cause.
+    pub async fn test(&mut self, mut command: Command) -> Result<()> {
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(writer);
+        let heard = std::thread::spawn(move || {
+            let mut said = String::new();
+            for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                said.push_str(&line);
+                said.push('\n');
+            }
+            said
+        });
+        // It takes the command, and with it our end of the pipe.
+        let outcome = self.run(command).await;
+        let Err(error) = outcome else { return Ok(()) };
+        let said = heard.join().unwrap_or_default();
+        Err(anyhow!("{error:#}\n{}", failures::told(&said)))
     }
 
     async fn finish(&mut self, mut command: Command, grace: Duration) -> Result<Vec<u8>> {

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::process::Child;
+use xtask_shell::failures;
 use xtask_shell::workspace::{FEATURES, root};
 use xtask_shell::{Shell, cargo};
 
@@ -131,9 +132,11 @@ impl Binaries {
                 match one.child.try_wait()? {
                     None => still.push(one),
                     Some(status) => {
-                        one.tell()?;
+                        let said = one.said()?;
+                        println!("{} ({} s)\n{said}", one.title(), one.begun.elapsed().as_secs());
                         if !status.success() {
-                            failed.push(format!("{}: {status}", one.title()));
+                            let why = failures::told(&said);
+                            failed.push(format!("{}: {status}\n{why}", one.title()));
                         }
                     }
                 }
@@ -141,7 +144,7 @@ impl Binaries {
             running = still;
         }
         let failed = failed.join("\n");
-        ensure!(failed.is_empty(), "tests failed; what they say stands above:\n{failed}");
+        ensure!(failed.is_empty(), "tests failed; all that they said stands above:\n{failed}");
         Ok(())
     }
 }
@@ -200,10 +203,8 @@ impl<'a> Running<'a> {
         format!("{}, {}", self.tests.package, self.tests.name)
     }
 
-    fn tell(&self) -> Result<()> {
-        let said = String::from_utf8_lossy(&fs::read(&self.said)?).into_owned();
-        println!("{} ({} s)\n{said}", self.title(), self.begun.elapsed().as_secs());
-        Ok(())
+    fn said(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.said)?).into_owned())
     }
 }
 

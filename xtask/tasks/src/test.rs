@@ -77,7 +77,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         outcome?;
     }
     if checks {
-        shell.run(cargo(["test", "--workspace", "--doc", "--features", FEATURES])).await?;
+        shell.test(cargo(["test", "--workspace", "--doc", "--features", FEATURES])).await?;
         report.done("examples in the documentation");
         // Tests of a cluster mostly wait for it.
         let beside = check::beside()?;

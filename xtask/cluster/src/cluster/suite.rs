@@ -176,7 +176,7 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
             others.join(", ")
         );
         for target in all().filter(|it| it.anywhere && wanted.names(it)) {
-            shell.run(tests(target, wanted)).await?;
+            shell.test(tests(target, wanted)).await?;
         }
         return Ok(());
     }
@@ -265,7 +265,7 @@ async fn on_the_node(
         }
         let tests = tests(target, wanted);
         let tests = release::looked_at(shell, place, &tests).await?;
-        shell.run(tests).await?;
+        shell.test(tests).await?;
         report.done(&format!("tests/cluster: {}", target.name));
     }
     Ok(())
