@@ -318,7 +318,7 @@ impl Sandboxes for Cluster {
                 Err(_) if !before && !runner.takes_calls() => {}
                 // One that ends says nothing of what another has.
                 Err(SandboxError::Lost { plugin, why }) => {
-                    unheard = Some(unreachable(&plugin, why))
+                    unheard = Some(unreachable(&plugin, why));
                 }
                 Err(error) => unheard = Some(error),
             }

@@ -83,7 +83,8 @@ test result: FAILED. 1 passed; 2 failed
 
     #[test]
     fn of_much_the_end_is_told() {
-        let log: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let lines: Vec<String> = (0..100).map(|line| format!("line {line}")).collect();
+        let log = lines.join("\n") + "\n";
         let told = told(&SAID.replace("its log\n", &log));
         assert!(told.contains("\nline 99\nthread 'two'"), "{told}");
         assert!(!told.contains("line 71\n"), "{told}");

@@ -2,12 +2,13 @@
 
 use crate::world::{self, Child, Client, Do, Puppet, Raw, Setup, client, say, soon, watch};
 use famulus_core::event::Event;
+use famulus_lifecycle::{OnExit, Tasks};
 use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use famulus_server::descriptors;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Asks for the events of a conversation on a connection of its own.
@@ -70,13 +71,15 @@ async fn whoever_reads_late_reads_everything() {
         let turn = owner.begin(&conversation, "talk").await;
         // Who takes nothing for twenty seconds is cut off. The system lets it have more when it has
         // taken two or three of these. On a thread of its own: whoever reads promptly has much to do.
-        let (enough, mut had_enough) = tokio::sync::oneshot::channel::<()>();
-        let falls_behind = tokio::spawn(async move {
+        let (enough, mut had_enough) = oneshot::channel::<()>();
+        let (given_back, falls_behind) = oneshot::channel();
+        let tasks = Tasks::new();
+        tasks.spawn("the late viewer", OnExit::Log, async move {
             while had_enough.try_recv().is_err() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 late.sip(SIP).await;
             }
-            late
+            let _ended = given_back.send(late);
         });
         assert!(prompt.whole().await == whole, "others are not held up");
         owner.reaches(&turn, "complete").await;
