@@ -20,11 +20,12 @@ use tokio_util::sync::CancellationToken;
 /// A comment is sent this often, so that proxies and half-open connections are found out.
 const PING: Duration = Duration::from_secs(15);
 /// A viewer that takes nothing for longer is gone. However slowly it takes something, it stays.
-const WRITE: Duration = Duration::from_secs(20);
-/// A viewer that says nothing of what it was sent for longer has gone without a word. It is longer
-/// than [`WRITE`], because to the system one that takes too little at once takes nothing: it lets it
-/// have more when there is room for a whole packet.
-const SILENCE: Duration = Duration::from_secs(45);
+const WRITE: Duration = Duration::from_mins(1);
+/// A viewer that says nothing of what it was sent for longer has gone without a word. It is much
+/// longer than [`WRITE`], because to the system one that takes too little at once takes nothing: it
+/// lets it have more when there is room for a whole packet, and sends what it had no room for anew
+/// after ever longer waits.
+const SILENCE: Duration = Duration::from_mins(3);
 /// Bytes of a stream that the system keeps for a viewer, before it doubles them.
 const SEND_BUFFER: usize = 16 * 1024;
 /// Events are joined into writes of about this size.
