@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use famulus_crds::plugin::{Amounts, Quantity, Resources};
+use famulus_crds::plugin::{Amounts, Flavour, Quantity, Resources};
 use famulus_settings::{Error, Given, Program};
 use k8s_openapi::api::core::v1::Toleration;
 use serde::de::DeserializeOwned;
@@ -41,7 +41,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Pods {
     pub release: String,
-    pub image: String,
+    pub images: Images,
     /// Where the app takes bundles and results.
     pub callback: SocketAddr,
     /// What a Pod must not reach: the API server, and a live port of the app.
@@ -69,6 +69,25 @@ pub struct Pods {
     pub tolerations: Vec<Toleration>,
     /// Private hosts with port that builds may fetch from.
     pub allow_hosts: Vec<String>,
+}
+
+/// The images in which plugins are built and run.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// For Plugins that name none.
+    pub chosen: String,
+    pub slim: String,
+    pub full: String,
+}
+
+impl Images {
+    pub fn of(&self, asked: Option<Flavour>) -> &str {
+        match asked {
+            None => &self.chosen,
+            Some(Flavour::Slim) => &self.slim,
+            Some(Flavour::Full) => &self.full,
+        }
+    }
 }
 
 /// Whether Pods get a user namespace, in which their user ids mean nothing on the node.
@@ -126,7 +145,7 @@ impl Settings {
             otlp_endpoint: given.read("OTLP_ENDPOINT", "a URL")?,
             pods: Pods {
                 release,
-                image: given.needed("RUNNER_IMAGE", "the name of an image")?,
+                images: images(&mut given)?,
                 callback: SocketAddr::new(callback, given.or("CALLBACK_PORT", 3002, port)?),
                 denied: [api, canary],
                 resolver: given.needed("RESOLVER", "an IP address")?,
@@ -177,10 +196,21 @@ impl Settings {
     }
 }
 
+/// An installation with an image of its own has that one alone.
+fn images(given: &mut Given) -> Result<Images, Error> {
+    let chosen: String = given.needed("RUNNER_IMAGE", IMAGE)?;
+    Ok(Images {
+        slim: given.or("RUNNER_IMAGE_SLIM", chosen.clone(), IMAGE)?,
+        full: given.or("RUNNER_IMAGE_FULL", chosen.clone(), IMAGE)?,
+        chosen,
+    })
+}
+
 /// The greatest id in a Pod's user namespace.
 const LAST_MAPPED: i64 = 65_535;
 
 const TEXT: &str = "a name";
+const IMAGE: &str = "the name of an image";
 const BOOL: &str = "true or false";
 const LIST: &str = "names with `,` between";
 const AMOUNTS: &str = "JSON with requests and limits";

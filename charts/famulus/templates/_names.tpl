@@ -54,18 +54,24 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ printf "$(%s_SERVICE_HOST)" (index . 0 | upper | replace "-" "_") }}
 {{- end }}
 
-{{- /* An image: part, suffix of the tag. */}}
+{{- /* An image: part, and of the runner its flavour where it is not the release's. */}}
 {{- define "famulus.image" -}}
 {{- $root := index . 0 -}}
 {{- $part := index . 1 -}}
 {{- $image := $root.Values.image -}}
 {{- $own := index $image $part -}}
 {{- $suffix := "" -}}
-{{- if eq $part "runner" }}{{ $suffix = printf "-%s" $own.flavour }}{{ end -}}
+{{- $digest := $own.digest -}}
+{{- if eq $part "runner" -}}
+{{- $flavour := $own.flavour -}}
+{{- if gt (len .) 2 }}{{ $flavour = index . 2 }}{{ end -}}
+{{- $suffix = printf "-%s" $flavour -}}
+{{- $digest = (index $own $flavour).digest -}}
+{{- end -}}
 {{- if $own.reference -}}
 {{ $own.reference }}
-{{- else if $own.digest -}}
-{{ $image.registry }}/{{ $part }}@{{ $own.digest }}
+{{- else if $digest -}}
+{{ $image.registry }}/{{ $part }}@{{ $digest }}
 {{- else -}}
 {{ $image.registry }}/{{ $part }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ $suffix }}
 {{- end -}}

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use condition::{Condition, ConditionStatus, ConditionType, set_condition};
 pub use grants::{Egress, EgressMode, Permissions};
 pub use reason::Reason;
-pub use runner::{Amounts, Quantity, Resources, Runner};
+pub use runner::{Amounts, Flavour, Quantity, Resources, Runner};
 pub use source::{GitSource, InlineFile, InlineSource, MOST_INLINE_BYTES, Source};
 pub use status::{Isolation, NetworkIsolation, PluginStatus};
 

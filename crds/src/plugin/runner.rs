@@ -40,6 +40,19 @@ pub struct Runner {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = object_name("spec.runner.runtimeClassName", "a RuntimeClass", "gvisor"))]
     pub runtime_class_name: Option<String>,
+
+    /// The image in which the plugin is built and runs. Left out, it is what the installation says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavour: Option<Flavour>,
+}
+
+/// What a plugin finds beside its own files.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// A shell, git, curl, Python and uv.
+    Slim,
+    /// Node, ssh and a C compiler too.
+    Full,
 }
 
 impl Default for Runner {
@@ -50,6 +63,7 @@ impl Default for Runner {
             idle_seconds: five_minutes(),
             resources: None,
             runtime_class_name: None,
+            flavour: None,
         }
     }
 }

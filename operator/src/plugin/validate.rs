@@ -35,6 +35,7 @@ pub struct Valid {
     pub replicas: i32,
     pub resources: Resources,
     pub class: Option<String>,
+    pub image: String,
     pub suspend: bool,
 }
 
@@ -88,6 +89,7 @@ pub fn validate(observed: &Observed, pods: &Pods) -> Result<Valid, Refusal> {
         replicas: spec.runner.replicas.clamp(0, most(plugin)),
         resources,
         class: spec.runner.runtime_class_name.clone().or_else(|| pods.runtime_class.clone()),
+        image: pods.images.of(spec.runner.flavour).to_owned(),
         suspend: spec.suspend,
     })
 }

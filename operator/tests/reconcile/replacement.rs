@@ -37,6 +37,34 @@ async fn another_image_waits_while_others_are_replaced() {
     assert_eq!(image(&bench), "localhost/famulus/runner:0.2.0-slim");
 }
 
+/// From the build on: what an init script leaves must fit what runs it.
+#[tokio::test]
+async fn a_plugin_is_built_and_run_in_the_flavour_that_it_names() {
+    let images = [
+        ("RUNNER_IMAGE", "runner:full"),
+        ("RUNNER_IMAGE_SLIM", "runner:slim"),
+        ("RUNNER_IMAGE_FULL", "runner:full"),
+    ];
+    for (asked, image) in [(json!({}), "full"), (json!({"flavour": "Slim"}), "slim")] {
+        let bench = Bench::with(&images);
+        let mut runner = asked;
+        runner["replicas"] = json!(1);
+        bench.plugin(json!({"runner": runner}));
+        bench.settle().await;
+        let job = bench.cluster.get("jobs", &bench.job()).unwrap();
+        let pod = &job["spec"]["template"]["spec"];
+        for container in
+            ["initContainers", "containers"].iter().flat_map(|kind| pod[*kind].as_array().unwrap())
+        {
+            assert_eq!(container["image"], format!("runner:{image}"), "{container}");
+        }
+        bench.build_ends(&crate::bench::revision('a'), &[]);
+        bench.settle().await;
+        let running = &bench.runner()["template"]["spec"]["containers"][0]["image"];
+        assert_eq!(*running, format!("runner:{image}"));
+    }
+}
+
 const NEW: &str = "localhost/famulus/runner:0.2.0-slim";
 
 /// Copies of the Plugin `weather` and of all that was made for it.

@@ -9,7 +9,8 @@ use crate::generator;
 
 #[test]
 fn nothing_is_made_for_a_thousand_generated_plugins_that_is_not_confined() {
-    let settings = pods(&[]).unwrap();
+    let images = [("RUNNER_IMAGE_SLIM", "runner:slim"), ("RUNNER_IMAGE_FULL", "runner:full")];
+    let settings = pods(&images).unwrap();
     let (mut refused, mut checked, mut wrong) = (0, 0, Vec::new());
     for number in 0..1_000 {
         let mut plugin = generator::plugin(number);
@@ -30,7 +31,11 @@ fn nothing_is_made_for_a_thousand_generated_plugins_that_is_not_confined() {
                 .iter()
                 .map(|object| (name(object, "kind"), name(&object["metadata"], "name")))
                 .collect();
-            let image = settings.image.as_str();
+            let image = match plugin["spec"]["runner"]["flavour"].as_str() {
+                Some("Slim") => "runner:slim",
+                Some("Full") => "runner:full",
+                _ => settings.images.chosen.as_str(),
+            };
             let namespace = "famulus-sandbox";
             let bounds = Bounds { plugin: &plugin, namespace, image, own: &own };
             wrong.extend(objects.iter().flat_map(|object| violations(object, &bounds)));
@@ -56,7 +61,7 @@ fn the_checker_sees_what_is_not_confined() {
             (text(&object["kind"]), text(&object["metadata"]["name"]))
         })
         .collect();
-    let (image, namespace) = (settings.image.as_str(), "famulus-sandbox");
+    let (image, namespace) = (settings.images.chosen.as_str(), "famulus-sandbox");
     let bounds = Bounds { plugin: &plugin, namespace, image, own: &own };
     let runner = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
     assert_eq!(violations(runner, &bounds), Vec::<String>::new());

@@ -179,6 +179,8 @@ fn fields() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
                 json!({"replicas": 1}),
                 json!({"replicas": 100, "idleSeconds": 1}),
                 json!({"runtimeClassName": "gvisor"}),
+                json!({"flavour": "Slim"}),
+                json!({"flavour": "Full"}),
                 json!({"runtimeClassName": "privileged"}),
                 limits(json!("500m"), json!("128Mi")),
                 limits(json!(64), json!("4Ti")),
@@ -186,6 +188,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
             ],
             vec![
                 json!({"replicas": -1}),
+                json!({"flavour": "evil.example/x"}),
                 json!({"max": 2_000_000_000}),
                 json!({"runtimeClassName": "../../host"}),
                 limits(json!("1e9"), json!("-1")),

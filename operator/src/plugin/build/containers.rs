@@ -128,7 +128,7 @@ fn container(
     };
     Container {
         name: name.to_owned(),
-        image: Some(input.pods.image.clone()),
+        image: Some(input.valid.image.clone()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some([PROGRAM.to_owned()].into_iter().chain(step).collect()),
         env: Some(environment(input)),

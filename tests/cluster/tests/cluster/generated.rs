@@ -98,10 +98,10 @@ async fn nothing_that_is_made_for_generated_plugins_is_less_than_confined() {
         let made = server.ask(Method::POST, &path, Some(&plugin)).await.unwrap();
         applied.insert(made["metadata"]["name"].as_str().unwrap().to_owned(), made);
     }
-    let image = image().await;
+    let images = images().await;
     let found = RefCell::new(Found::default());
     until("a Pod of each generated Plugin, or the reason why there is none", LONG, async || {
-        let now = look(&release.sandbox, &image, &applied).await;
+        let now = look(&release.sandbox, &images, &applied).await;
         found.borrow_mut().seen.extend(now.seen);
         found.borrow_mut().wrong.extend(now.wrong);
         found.borrow_mut().with_pod.extend(now.with_pod);
@@ -145,7 +145,7 @@ struct Found {
 }
 
 /// Checks everything that belongs to one of the Plugins.
-async fn look(sandbox: &str, image: &str, applied: &BTreeMap<String, Value>) -> Found {
+async fn look(sandbox: &str, images: &[String; 3], applied: &BTreeMap<String, Value>) -> Found {
     let mut found = Found::default();
     let mut all = Vec::new();
     // What names others first, so that these are there.
@@ -174,6 +174,12 @@ async fn look(sandbox: &str, image: &str, applied: &BTreeMap<String, Value>) -> 
                 own.push(("Secret".to_owned(), job));
             }
         }
+        let [chosen, slim, full] = images;
+        let image = match plugin["spec"]["runner"]["flavour"].as_str() {
+            Some("Slim") => slim,
+            Some("Full") => full,
+            _ => chosen,
+        };
         let bounds = Bounds { plugin, namespace: sandbox, image, own: &own };
         for object in objects {
             found.wrong.extend(violations(object, &bounds));
@@ -189,12 +195,15 @@ async fn look(sandbox: &str, image: &str, applied: &BTreeMap<String, Value>) -> 
     found
 }
 
-/// The only image that Pods of plugins have.
-async fn image() -> String {
+/// The images that Pods of plugins have: where the Plugin names none, the slim and the full one.
+async fn images() -> [String; 3] {
     let name = release::name();
     let operator = object(&name, "deployment", &format!("{name}-operator")).await.unwrap();
     let variables = operator["spec"]["template"]["spec"]["containers"][0]["env"].clone();
-    let mut variables = variables.as_array().unwrap().iter();
-    let image = variables.find(|one| one["name"] == "FAMULUS_OPERATOR_RUNNER_IMAGE").unwrap();
-    image["value"].as_str().unwrap().to_owned()
+    let variables = variables.as_array().unwrap();
+    ["", "_SLIM", "_FULL"].map(|flavour| {
+        let name = format!("FAMULUS_OPERATOR_RUNNER_IMAGE{flavour}");
+        let image = variables.iter().find(|one| one["name"] == *name).unwrap();
+        image["value"].as_str().unwrap().to_owned()
+    })
 }

@@ -66,6 +66,7 @@ fn bounds() -> Vec<(&'static str, Value, &'static str)> {
         ("state", json!("Sometimes"), "spec.state"),
         ("egress", json!({"mode": "Everything"}), "spec.egress.mode"),
         ("runner", runner("replicas", json!(-1)), "spec.runner.replicas"),
+        ("runner", runner("flavour", json!("Huge")), "spec.runner.flavour"),
         ("runner", runner("idleSeconds", json!(0)), "spec.runner.idleSeconds"),
         ("runner", limits(json!("much")), "spec.runner.resources.limits.cpu"),
         ("runner", limits(json!(-1)), "spec.runner.resources.limits.cpu"),

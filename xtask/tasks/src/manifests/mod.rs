@@ -36,18 +36,24 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(shell: &mut Shell, args: &Args) -> Result<()> {
     let helm = Helm { program: elsewhere::path_of(shell, "helm").await? };
-    let stale: Vec<Generated> = generated(&helm)?.into_iter().filter(Generated::is_stale).collect();
     if !args.check {
-        for file in stale {
-            fs::write(&file.path, &file.content)
-                .with_context(|| format!("cannot write {}", file.path.display()))?;
-            eprintln!("wrote {}", file.name());
-        }
-        return Ok(());
+        // The base is rendered from a chart that holds the definitions.
+        write_stale(definitions(&root().join("crds/generated"))?)?;
+        return write_stale(generated(&helm)?);
     }
+    let stale: Vec<Generated> = generated(&helm)?.into_iter().filter(Generated::is_stale).collect();
     if !stale.is_empty() {
         let names: Vec<String> = stale.iter().map(Generated::name).collect();
         bail!("{} out of date: run `cargo xtask manifests`", names.join(", "));
+    }
+    Ok(())
+}
+
+fn write_stale(files: Vec<Generated>) -> Result<()> {
+    for file in files.into_iter().filter(Generated::is_stale) {
+        fs::write(&file.path, &file.content)
+            .with_context(|| format!("cannot write {}", file.path.display()))?;
+        eprintln!("wrote {}", file.name());
     }
     Ok(())
 }

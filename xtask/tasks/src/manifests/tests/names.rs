@@ -76,13 +76,15 @@ fn one_value_names_the_registry_of_all_images() {
     for object in release("home", "assistant", &args) {
         for container in pod(&object).into_iter().flat_map(|pod| list(pod, "/containers")) {
             images.insert(text(container, "/image").to_owned());
-            let runner = list(container, "/env")
-                .iter()
-                .find(|variable| variable["name"] == "FAMULUS_OPERATOR_RUNNER_IMAGE");
-            images.extend(runner.map(|runner| text(runner, "/value").to_owned()));
+            let is_image = |variable: &&Value| {
+                text(variable, "/name").starts_with("FAMULUS_OPERATOR_RUNNER_IMAGE")
+            };
+            let runners = list(container, "/env").iter().filter(is_image);
+            images.extend(runners.map(|runner| text(runner, "/value").to_owned()));
         }
     }
-    let expected = ["app:7", "operator:7", "postgres:7", "resolver:7", "runner:7-slim"];
+    let expected =
+        ["app:7", "operator:7", "postgres:7", "resolver:7", "runner:7-full", "runner:7-slim"];
     assert_eq!(images, expected.map(|image| format!("registry.example/famulus/{image}")).into());
 }
 

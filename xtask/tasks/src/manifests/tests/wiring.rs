@@ -47,7 +47,9 @@ fn the_operator_is_told_of_the_services_beside_it() {
         ("FAMULUS_OPERATOR_SANDBOX_NAMESPACE", "assistant-sandbox"),
         ("FAMULUS_OPERATOR_CALLBACK_HOST", "$(MY_HOME_CALLBACK_SERVICE_HOST)"),
         ("FAMULUS_OPERATOR_RESOLVER", "$(MY_HOME_RESOLVER_SERVICE_HOST)"),
-        ("FAMULUS_OPERATOR_RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-slim"),
+        ("FAMULUS_OPERATOR_RUNNER_IMAGE", "localhost/famulus/runner:0.1.0-full"),
+        ("FAMULUS_OPERATOR_RUNNER_IMAGE_SLIM", "localhost/famulus/runner:0.1.0-slim"),
+        ("FAMULUS_OPERATOR_RUNNER_IMAGE_FULL", "localhost/famulus/runner:0.1.0-full"),
         ("FAMULUS_OPERATOR_UID_RANGE", "20000-65533"),
         ("FAMULUS_OPERATOR_ACCEPT_OPEN_NETWORK", "false"),
     ];
@@ -63,6 +65,25 @@ fn the_operator_is_told_of_the_services_beside_it() {
     let builds = environment["FAMULUS_OPERATOR_BUILD_RESOURCES"];
     let builds: Value = serde_json::from_str(builds).unwrap();
     assert_eq!(builds["limits"], json!({"cpu": "2", "memory": "1Gi", "ephemeral-storage": "2Gi"}));
+}
+
+#[test]
+fn each_flavour_of_the_runner_has_its_digest_and_an_image_of_ones_own_is_the_only_one() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let runners = |args: &[&str]| {
+        let objects = release("home", "assistant", args);
+        let environment = environment(one(&objects, "Deployment", "home-operator"));
+        ["", "_SLIM", "_FULL"]
+            .map(|of| environment[format!("FAMULUS_OPERATOR_RUNNER_IMAGE{of}").as_str()].to_owned())
+    };
+    let of_slim = format!("image.runner.slim.digest={digest}");
+    let slim = format!("localhost/famulus/runner@{digest}");
+    let full = "localhost/famulus/runner:0.1.0-full".to_owned();
+    let chosen = ["--set", &of_slim, "--set", "image.runner.flavour=slim"];
+    assert_eq!(runners(&chosen), [slim.clone(), slim, full]);
+    let own = "registry.example/own:1";
+    let reference = format!("image.runner.reference={own}");
+    assert_eq!(runners(&["--set", &of_slim, "--set", &reference]), [own; 3]);
 }
 
 /// What one part asks of another stands in that other part's source.
