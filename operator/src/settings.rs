@@ -69,6 +69,18 @@ pub struct Pods {
     pub tolerations: Vec<Toleration>,
     /// Private hosts with port that builds may fetch from.
     pub allow_hosts: Vec<String>,
+    pub packages: Packages,
+}
+
+/// Where builds have packages from, instead of the public indexes.
+#[derive(Clone, Debug, Default)]
+pub struct Packages {
+    /// An index of Python packages.
+    pub python: Option<String>,
+    /// A registry of npm.
+    pub npm: Option<String>,
+    /// A Secret of the sandbox with the credentials for them, under `netrc` and `npmrc`.
+    pub secret: Option<String>,
 }
 
 /// The images in which plugins are built and run.
@@ -178,6 +190,11 @@ impl Settings {
                     .with("TOLERATIONS", "JSON with tolerations", json)?
                     .unwrap_or_default(),
                 allow_hosts: given.list("ALLOW_HOSTS", ',', LIST)?.unwrap_or_default(),
+                packages: Packages {
+                    python: given.with("PACKAGES_PYTHON", INDEX, index)?,
+                    npm: given.with("PACKAGES_NPM", INDEX, index)?,
+                    secret: given.read("PACKAGES_SECRET", TEXT)?,
+                },
             },
         };
         given.nothing_left()?;
@@ -213,6 +230,8 @@ const TEXT: &str = "a name";
 const IMAGE: &str = "the name of an image";
 const BOOL: &str = "true or false";
 const LIST: &str = "names with `,` between";
+const INDEX: &str = "the URL of a package index without a password, which belongs into the Secret \
+                     of PACKAGES_SECRET";
 const AMOUNTS: &str = "JSON with requests and limits";
 const ADDRESS: &str = "an IP address with a port";
 
@@ -242,6 +261,13 @@ fn range(text: &str) -> Option<RangeInclusive<i64>> {
     let (first, last) = text.split_once('-')?;
     let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
     (first > 0 && first <= last && last < 1 << 31).then_some(first..=last)
+}
+
+/// It stands in Pod specs, so that nothing in it may be secret.
+fn index(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    (!host.is_empty() && !text.contains(['@', ' ', '?'])).then(|| text.to_owned())
 }
 
 fn json<T: DeserializeOwned>(text: &str) -> Option<T> {
@@ -316,6 +342,13 @@ mod tests {
             "$(FAMULUS_RESOLVER_SERVICE_HOST)",
             "FAMULUS_OPERATOR_RESOLVER is `$(FAMULUS_RESOLVER_SERVICE_HOST)`: the Service that it \
              names did not exist when this Pod started; install the Service, and delete the Pod",
+        );
+        check(
+            "PACKAGES_PYTHON",
+            "https://me:secret@pypi.example/simple/",
+            "FAMULUS_OPERATOR_PACKAGES_PYTHON is `https://me:secret@pypi.example/simple/`; write the \
+             URL of a package index without a password, which belongs into the Secret of \
+             PACKAGES_SECRET",
         );
         check(
             "RESOURCES",

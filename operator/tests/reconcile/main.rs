@@ -15,6 +15,7 @@ mod failures;
 mod leading;
 mod life;
 mod losses;
+mod packages;
 mod replacement;
 mod revisions;
 mod user_namespaces;

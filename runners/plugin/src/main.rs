@@ -115,7 +115,9 @@ async fn run() -> Result<(), Failed> {
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the runner listens");
     }
-    let plugin = Plugin::new(settings.sandbox, vec![settings.bearer]);
+    let mut hidden = vec![settings.bearer];
+    hidden.extend(settings.sandbox.packages.files());
+    let plugin = Plugin::new(settings.sandbox, hidden);
     let tasks = Tasks::new();
     tasks.spawn("runner.budget", OnExit::ShutDown, plugin.clone().keep_budget(tasks.token()));
     if let (Some(mount), Some(cluster)) = (mount, settings.cluster) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use famulus_crds::plugin::{Amounts, Resources};
+use famulus_crds::plugin::{Amounts, EgressMode, Resources};
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
     ObjectFieldSelector, Pod, Probe, ResourceRequirements, SecurityContext, VolumeMount,
@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::plan::Volume;
 use super::super::quantity;
-use super::BuildInput;
 use super::mounted::PASSWD;
+use super::{BuildInput, pod};
+use crate::settings::Packages;
 
 /// Looks at the network, first of all.
 pub const PROBE: &str = "probe";
@@ -31,6 +32,9 @@ const ACCEPTS: &str = "ACCEPT_OPEN_NETWORK";
 const PORT: i32 = 8090;
 
 const PROGRAM: &str = "/usr/local/bin/famulus-runner";
+
+/// Where credentials for packages are, as files.
+const CREDENTIALS: &str = "/run/famulus/packages";
 
 /// Files on a state volume at most; ext4 on one GiB has 65,536 inodes.
 const STATE_FILES: u64 = 50_000;
@@ -54,7 +58,8 @@ pub(super) fn build(input: BuildInput<'_>) -> Container {
         ("state", "/state", Writable),
         ("plugins", "/plugins", Writable),
     ];
-    with_passwd(container(input, BUILD, &input.pods.build_resources, &mounts), "config")
+    let build = container(input, BUILD, &input.pods.build_resources, &mounts);
+    with_passwd(with_packages(build, input), "config")
 }
 
 pub(super) fn runner(input: BuildInput<'_>) -> Container {
@@ -90,7 +95,32 @@ pub(super) fn runner(input: BuildInput<'_>) -> Container {
         let app = variable("BUNDLES", format!("http://{}", input.pods.callback));
         container.env.get_or_insert_default().push(app);
     }
+    if builds_in_runner(input) {
+        container = with_packages(container, input);
+    }
     with_passwd(container, "mounted")
+}
+
+/// Whether the runner builds its revision itself, where indexes can be reached.
+pub(super) fn builds_in_runner(input: BuildInput<'_>) -> bool {
+    input.plan.volume == Volume::Scratch && input.valid.egress == EgressMode::Internet
+}
+
+/// Of one in which a build runs.
+fn with_packages(mut container: Container, input: BuildInput<'_>) -> Container {
+    let Packages { python, npm, secret } = &input.pods.packages;
+    let folder = secret.as_ref().map(|_| CREDENTIALS.to_owned());
+    let told =
+        [("PACKAGES_PYTHON", python), ("PACKAGES_NPM", npm), ("PACKAGES_CREDENTIALS", &folder)];
+    let told = told.into_iter().filter_map(|(name, value)| Some(variable(name, value.clone()?)));
+    container.env.get_or_insert_default().extend(told);
+    container.volume_mounts.get_or_insert_default().extend(folder.map(|path| VolumeMount {
+        name: pod::CREDENTIALS.to_owned(),
+        mount_path: path,
+        read_only: Some(true),
+        ..VolumeMount::default()
+    }));
+    container
 }
 
 /// One file over that of the image. It is never refreshed, and never changes.

@@ -56,7 +56,7 @@ fn text(input: BuildInput<'_>, source: &BuildSource) -> Vec<u8> {
 
 fn job(input: BuildInput<'_>, name: String) -> Job {
     let init = vec![containers::probe(input), containers::bundle(input)];
-    let volumes = vec![
+    let mut volumes = vec![
         pod::order(name.clone()),
         pod::config(input),
         pod::state(input),
@@ -65,6 +65,7 @@ fn job(input: BuildInput<'_>, name: String) -> Job {
         pod::memory("plugins", "1Mi"),
         pod::memory("tmp", "64Mi"),
     ];
+    volumes.extend(pod::credentials(input));
     let spec = PodSpec {
         restart_policy: Some("Never".to_owned()),
         termination_grace_period_seconds: Some(10),

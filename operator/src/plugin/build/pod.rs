@@ -182,6 +182,21 @@ pub(super) fn config(input: BuildInput<'_>) -> Volume {
     secret("config", child(&input.valid.object, Child::Mounted), &[CONFIG, PASSWD])
 }
 
+/// The volume with the credentials for packages.
+pub(super) const CREDENTIALS: &str = "packages";
+
+/// The owner's credentials for packages, of which the build says if they are not there: a Pod that
+/// waits for a Secret says nothing.
+pub(super) fn credentials(input: BuildInput<'_>) -> Option<Volume> {
+    let source = SecretVolumeSource {
+        secret_name: Some(input.pods.packages.secret.clone()?),
+        optional: Some(true),
+        default_mode: Some(0o440),
+        ..SecretVolumeSource::default()
+    };
+    Some(Volume { name: CREDENTIALS.to_owned(), secret: Some(source), ..Volume::default() })
+}
+
 /// The order of a bundling container, in the Secret of this name.
 pub(super) fn order(name: String) -> Volume {
     secret("order", name, &[ORDER, BEARER])

@@ -70,13 +70,16 @@ fn template(input: BuildInput<'_>) -> PodTemplateSpec {
     // The runner begins at once: it looks at the network itself, and without a volume it takes its
     // revision itself. Each container before it would cost up to a second, which is how often the
     // kubelet looks.
-    let volumes = vec![
+    let mut volumes = vec![
         pod::mounted(input),
         pod::state(input),
         pod::disk("kept", "256Mi"),
         pod::memory("plugins", "1Mi"),
         pod::memory("tmp", "64Mi"),
     ];
+    if containers::builds_in_runner(input) {
+        volumes.extend(pod::credentials(input));
+    }
     let serving = plan.record.serving.as_ref().filter(|_| plan.volume == Volume::Scratch);
     let annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
     let egress = match input.valid.egress {

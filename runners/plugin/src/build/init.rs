@@ -69,13 +69,16 @@ pub(super) async fn in_tree(
     let folder = scratch.to_owned();
     let mut write = sandbox.write_to();
     write.push(folder.clone());
+    let packages = &sandbox.packages;
+    let read = sandbox.read_from().into_iter().chain(packages.credentials.clone());
+    let told = environment::of(sandbox, &folder).into_iter().chain(packages.environment());
     let job = Job {
-        environment: environment::of(sandbox, &folder),
+        environment: told.collect(),
         order: Order {
             program: program.to_owned(),
             arguments,
             folder: tree.root().to_owned(),
-            confinement: Confinement { read: sandbox.read_from(), write },
+            confinement: Confinement { read: read.collect(), write },
             limits: sandbox.resources,
         },
         input: String::new(),

@@ -144,6 +144,7 @@ impl BuildContext<'_> {
         let new = Beneath::open(&root).map_err(disk())?;
         let tree = Tree::open(&root).map_err(disk())?;
         let plugin = manifest::plugin(&tree).map_err(|c| Failure::manifest(c.to_string()))?;
+        self.sandbox.packages.check().map_err(Failure::build)?;
         let tools = tree.tools().map_err(disk())?;
 
         let names = || paths.iter().map(String::as_str);

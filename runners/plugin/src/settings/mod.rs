@@ -1,5 +1,6 @@
 //! What a runner is told by its environment.
 
+mod packages;
 mod steps;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use famulus_settings::{Error, Given, Program};
 
 use crate::listen::EVERYWHERE;
 
+pub use packages::Packages;
 pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
 
 /// Folders of the system that a tool reads and executes from.
@@ -112,6 +114,8 @@ pub struct Sandbox {
     pub processes: u32,
     pub resources: ResourceLimits,
     pub budget: Budget,
+    /// Where a build has packages from; a call is told nothing of it.
+    pub packages: Packages,
 }
 
 /// What the plugin's tree and its caches may come to.
@@ -215,6 +219,9 @@ impl Settings {
         if let Some(cluster) = &self.cluster {
             hidden.push(("the mounted folder", &cluster.mounted));
         }
+        if let Some(folder) = &self.sandbox.packages.credentials {
+            hidden.push(("the folder of credentials for packages", folder));
+        }
         for (what, path) in hidden {
             if let Some(folder) = reachable.iter().find(|folder| real(path).starts_with(folder)) {
                 let (path, folder) = (path.clone(), folder.clone());
@@ -258,6 +265,7 @@ impl Sandbox {
                 bytes: given.or("STATE_BYTES", u64::MAX, NUMBER)?,
                 files: given.or("STATE_FILES", u64::MAX, NUMBER)?,
             },
+            packages: Packages::read(given)?,
         })
     }
 

@@ -16,6 +16,7 @@ mod git;
 mod guide;
 mod hostile;
 mod house;
+mod packages;
 mod sources;
 #[path = "../calls/support/mod.rs"]
 #[expect(dead_code, reason = "calls are tested with more of it")]

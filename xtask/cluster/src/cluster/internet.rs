@@ -46,7 +46,8 @@ pub(super) struct Host {
 pub(super) const CANARY: Host = Host { name: "canary.example", address: "198.51.100.10" };
 /// Anonymous `git://`, for reading and for writing.
 pub(super) const GIT: Host = Host { name: "git.example", address: "198.51.100.11" };
-/// Files over HTTP; below `simple` an index of Python packages.
+/// Files over HTTP; below `simple` an index of Python packages, below `private` the same for whoever has
+/// the password in the file `password`.
 const INDEX: Host = Host { name: "pypi.example", address: "198.51.100.12" };
 
 const HOSTS: [Host; 3] = [CANARY, GIT, INDEX];
@@ -149,13 +150,11 @@ pub(super) fn servers(place: &Place, programs: &Programs) -> Result<[Process; 4]
             &[
                 "python3",
                 "-u",
-                "-m",
-                "http.server",
-                "80",
-                "--bind",
+                "-c",
+                include_str!("index.py"),
                 INDEX.address,
-                "--directory",
                 &folder("index"),
+                &folder("password"),
             ],
         ),
     ])

@@ -114,10 +114,6 @@ main()
         r#"#!/usr/bin/env -S uv run
 # /// script
 # dependencies = ["echoing"]
-#
-# [[tool.uv.index]]
-# url = "http://pypi.example/simple/"
-# default = true
 # ///
 
 import json

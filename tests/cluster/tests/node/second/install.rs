@@ -1,4 +1,4 @@
-//! The second release: secrets that are known, a model that writes down, an image with Node.
+//! The second release: secrets that are known, a model that writes down, packages of its own.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,21 +8,24 @@ use famulus_cluster_tests::helm::{CHART, VALUES, helm};
 use famulus_cluster_tests::kubectl::{self, kubectl, object};
 use famulus_cluster_tests::release;
 
-use super::KEEPER;
 use super::canary::Canary;
+use super::{KEEPER, packages};
 
 pub(super) const NAME: &str = "second";
 /// The owner's Secret with the configuration of a plugin.
 pub(super) const CONFIG: &str = "keeper-values";
+/// The one with the password for packages.
+const INDEX: &str = "mirror";
 
 /// Each has letters that an address writes in another way. The root key has 32 bytes.
-const SECRETS: [(&str, &str); 6] = [
+const SECRETS: [(&str, &str); 7] = [
     ("root key", "canary-of+the/root key=012345678"),
     ("token", "canary-of+the/token=0123456789abcdef"),
     ("database password", "canary-of+the/database password=0123"),
     ("model key", "canary-of+the/model=key-0123456789"),
     ("webhook secret", "canary-of+the/webhook secret=0123456"),
     ("configuration", "canary-of+a/plugin's configuration=01"),
+    ("password of the index", "canary-of+the/index=password-01"),
 ];
 
 fn secret(namespace: &str, name: &str, values: &Value) -> Value {
@@ -41,7 +44,7 @@ fn config(namespace: &str, name: &str, plugin: &str, values: &Value) -> Value {
 pub(super) async fn install() -> Vec<Canary> {
     let sandbox = format!("{NAME}-sandbox");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}});
-    let [root, token, password, model, hook, given] = SECRETS.map(|(_, value)| value);
+    let [root, token, password, model, hook, given, index] = SECRETS.map(|(_, value)| value);
     let in_address = password.replace('+', "%2B").replace('/', "%2F").replace(' ', "%20");
     let in_address = in_address.replace('=', "%3D");
     let url =
@@ -70,7 +73,15 @@ pub(super) async fn install() -> Vec<Canary> {
         "-f",
         VALUES,
         "--set",
-        "crds.enabled=false,image.runner.flavour=full,postgres.persistence.enabled=false",
+        "crds.enabled=false,postgres.persistence.enabled=false",
+        "--set",
+        &format!(
+            "plugins.packages.python={},plugins.packages.npm={}",
+            packages::PYTHON,
+            packages::NPM
+        ),
+        "--set",
+        &format!("plugins.packages.existingSecret={INDEX}"),
         "--set",
         "secrets.rootKey.existingSecret=given-root-key",
         "--set",
@@ -97,7 +108,8 @@ pub(super) async fn install() -> Vec<Canary> {
     kubectl(&["-n", NAME, "rollout", "status", "--timeout=10m", &format!("deployment/{NAME}")])
         .await;
     let values = json!({"api_key": given});
-    apply(&sandbox, &[config(&sandbox, CONFIG, KEEPER, &values)]).await;
+    let credentials = secret(&sandbox, INDEX, &packages::credentials(index));
+    apply(&sandbox, &[config(&sandbox, CONFIG, KEEPER, &values), credentials]).await;
 
     let places = [
         vec![format!("{NAME}/given-root-key")],
@@ -106,6 +118,7 @@ pub(super) async fn install() -> Vec<Canary> {
         vec![format!("{NAME}/given-model")],
         vec![format!("{NAME}/given-hook")],
         vec![format!("{sandbox}/keeper-mounted"), format!("{sandbox}/{CONFIG}")],
+        vec![format!("{sandbox}/{INDEX}")],
     ];
     let canaries = SECRETS.into_iter().zip(places);
     canaries

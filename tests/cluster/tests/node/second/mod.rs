@@ -8,6 +8,7 @@
 mod canary;
 mod guides;
 mod install;
+mod packages;
 mod told;
 
 use serde_json::json;
@@ -53,6 +54,7 @@ async fn a_second_release_runs_node_follows_the_guides_and_tells_no_secret() {
     release.apply(&plugin(KEEPER, &secret)).await;
     examples::ask_for(&release, "slug", json!({})).await;
     guides::ask_for(&release).await;
+    packages::ask_for(&release).await;
 
     // npm puts a package in place while it is built, which is there when it is used.
     release.condition("slug", "Ready=True").await;
@@ -63,7 +65,8 @@ async fn a_second_release_runs_node_follows_the_guides_and_tells_no_secret() {
     }
 
     told::secrets(&release, &canaries).await;
-    let names = guides::answer(&release).await;
+    let mut names = guides::answer(&release).await;
+    names.push(packages::answer(&release).await);
 
     // The first release sees nothing of this one.
     let first = release::name();

@@ -68,6 +68,10 @@ const EVERYTHING: &[&str] = &[
     "--set",
     "sandbox.breakGlass.users={ada},sandbox.breakGlass.groups={admins}",
     "--set",
+    "plugins.packages.python=https://pypi.home.example/simple/,plugins.packages.npm=http://npm/",
+    "--set",
+    "plugins.packages.existingSecret=mirror",
+    "--set",
     "image.pullSecrets={pull},plugins.runtimeClassName=gvisor,plugins.nodeSelector.disk=ssd",
 ];
 
