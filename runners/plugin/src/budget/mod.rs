@@ -5,6 +5,8 @@
 //! and the next is refused. So is an init script that a build runs. Who writes fast enough may fill a
 //! small disk between two looks.
 
+mod disk;
+mod unlinked;
 mod used;
 
 use std::path::PathBuf;
@@ -13,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::fs::statvfs;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use self::disk::Disk;
 use self::used::Used;
 use crate::readiness::Readiness;
 use crate::settings::{Budget, Sandbox};
@@ -65,40 +67,30 @@ impl BudgetMeter {
         std::mem::take(&mut *spent).cancel();
     }
 
-    /// What may be kept: the budget, and less where a place's disk is full before that.
-    fn limit(&self) -> Budget {
-        let disks = self.places.iter().filter_map(|place| statvfs(place).ok());
-        disks.fold(self.budget, |limit, disk| {
-            let blocks = disk.f_blocks.saturating_sub(disk.f_bfree.saturating_sub(disk.f_bavail));
-            let share = |all: u64| if all == 0 { u64::MAX } else { all / 10 * 9 };
-            Budget {
-                bytes: limit.bytes.min(share(blocks.saturating_mul(disk.f_frsize))),
-                files: limit.files.min(share(disk.f_files)),
-            }
-        })
-    }
-
     fn is_limited(&self) -> bool {
         self.budget != Budget { bytes: u64::MAX, files: u64::MAX }
     }
 
     /// What is too much, in words.
     fn over(&self) -> Option<String> {
+        let disks = self.places.iter().filter_map(|place| Disk::of(place, self.budget).ok());
+        let disks: Vec<Disk> = disks.collect();
+        let limit = disks.iter().map(Disk::share).fold(self.budget, least);
         let mut used = Used::default();
-        let limit = self.limit();
         for place in &self.places {
-            // What cannot be read was made so by the plugin, and is measured when it can be.
-            let _partly = used.add(place, limit);
+            if let Err(why) = used.add(place, limit) {
+                return Some(why.to_string());
+            }
         }
-        let (what, most) = if used.bytes > limit.bytes {
-            ("bytes", limit.bytes)
-        } else if used.files > limit.files {
-            ("files", limit.files)
-        } else {
-            return None;
-        };
+        unlinked::add(&mut used);
+        let over = used.over(limit).or_else(|| disks.iter().find_map(Disk::over));
+        let (what, most) = over?;
         Some(format!("the plugin's own files and caches are more than {most} {what}"))
     }
+}
+
+fn least(one: Budget, other: Budget) -> Budget {
+    Budget { bytes: one.bytes.min(other.bytes), files: one.files.min(other.files) }
 }
 
 impl Drop for MeteredCall {

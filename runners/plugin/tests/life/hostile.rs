@@ -136,6 +136,16 @@ async fn who_fills_the_volume_is_ended_and_the_next_call_is_refused() {
         ("dd if=/dev/zero of=../filler bs=1M count=64 2>/dev/null", ("STATE_BYTES", "8000000")),
         ("i=0; while [ $i -lt 3000 ]; do : > ../f$i; i=$((i+1)); done", ("STATE_FILES", "1000")),
         ("dd if=/dev/zero of=$HOME/fill bs=1M count=64 2>/dev/null", ("STATE_BYTES", "8000000")),
+        // Where nobody may look.
+        (
+            "mkdir ../shut; dd if=/dev/zero of=../shut/fill bs=1M count=64 2>/dev/null; chmod 0 ../shut",
+            ("STATE_BYTES", "8000000"),
+        ),
+        // Deeper than anything is counted.
+        (
+            "i=0; d=..; while [ $i -lt 80 ]; do d=$d/d; i=$((i+1)); done; mkdir -p $d",
+            ("STATE_BYTES", "64000000"),
+        ),
     ] {
         let house = House::new().await;
         let script = format!("#!/bin/sh\n{script}\nsleep 60\necho done\n");
@@ -158,7 +168,44 @@ async fn who_fills_the_volume_is_ended_and_the_next_call_is_refused() {
         assert!(failure.message.contains("ask the owner to raise the limit"), "{failure:?}");
         let (status, problem) = runner.refusal("c2", "calm", json!({})).await;
         assert_eq!((status.as_u16(), problem.kind), (507, Kind::State));
-        assert!(problem.detail.contains(settings.1), "{problem}");
+        let said = if script.contains("mkdir -p") { "64 deep" } else { settings.1 };
+        assert!(problem.detail.contains(said), "{problem}");
+    }
+}
+
+/// Its name is gone, and with the process its blocks.
+#[tokio::test]
+async fn a_file_without_a_name_is_counted_while_it_is_held() {
+    let house = House::new().await;
+    let (fill, calm) = (tool("fill"), tool("calm"));
+    let files = [
+        ("manifest.json", MANIFEST),
+        ("fill/manifest.json", &*fill),
+        (
+            "fill/run",
+            "#!/bin/sh\nexec 3>../gone\nrm ../gone\ndd if=/dev/zero bs=1M count=64 >&3 2>/dev/null\n\
+             sleep 60\necho done\n",
+        ),
+        ("calm/manifest.json", &*calm),
+        ("calm/run", "#!/bin/sh\necho calm\n"),
+    ];
+    let revision = house.make(&files).await;
+    house.mount(1, Some(&revision), &json!({}), BEARER);
+    let runner = house.serve(&[("STATE_BYTES", "8000000")]);
+    ready(&runner).await;
+    let run = runner.run("c1", "fill", json!({})).await;
+    assert_eq!(failure_of(&run).reason, Reason::Files, "{run:?}");
+    for number in 2.. {
+        let id = format!("c{number}");
+        let body = json!({"tool": "calm", "parameters": {}});
+        let path = famulus_protocol::paths::call(&crate::support::call_id(&id));
+        let answer = runner.send(reqwest::Method::POST, &path, Some(body)).await;
+        if answer.status().is_success() {
+            assert_eq!(text_of(&runner.ended(&id).await.runs[0]), "calm\n");
+            break;
+        }
+        assert!(number < 50, "{answer:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 

@@ -16,7 +16,8 @@ const WAYS: [(&str, &str); 2] = [("fill", "bytes"), ("files", "files")];
 async fn who_fills_its_volume_is_ended_and_nobody_else_notices() {
     classes().await;
     let release = Release::open().await;
-    tokio::join!(of(&release, Kind::Host), of(&release, Kind::User), of(&release, Kind::Gvisor));
+    let (host, user) = (of(&release, Kind::Host), of(&release, Kind::User));
+    tokio::join!(host, user, of(&release, Kind::Gvisor), hidden(&release));
 }
 
 async fn of(release: &Release, kind: Kind) {
@@ -52,6 +53,21 @@ async fn filled(release: &Release, kind: Kind, (what, of_what): (&str, &str)) {
         empty(release, &name).await;
     }
     release.delete(&[&name]).await;
+}
+
+/// The disk of a volume knows of what no walk finds. With the process it is gone.
+async fn hidden(release: &Release) {
+    let name = "hidden-user";
+    release.apply(&filler(name, Kind::User)).await;
+    release.condition(name, "Ready=True").await;
+    let said = run(release, name, "keep", &json!({"what": "hidden"})).await;
+    assert!(said.to_string().contains("became more than they may be"), "{name}: {said}");
+    until(&format!("{name} is called again"), LONG, async || {
+        let lines = release.run(name, "keep", &json!({"what": "note"})).await;
+        if lines.contains("kept") { Ok(()) } else { Err(lines) }
+    })
+    .await;
+    release.delete(&[name]).await;
 }
 
 /// What anybody does with a volume.
