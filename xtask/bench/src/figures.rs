@@ -266,7 +266,7 @@ pub(super) const ALL: &[Figure] = &[
     },
     Figure {
         id: "S3",
-        what: "streams watched while processes and sessions die",
+        what: "streams watched while processes and sessions die, ten at each of 100 deaths",
         from: ("streams", "/trials"),
         unit: Unit::Count,
         goal: Some(Mark::Least(1_000.0)),
