@@ -34,6 +34,18 @@ pub struct Egress {
     /// metadata address, and nothing of the cluster.
     #[serde(default)]
     pub mode: EgressMode,
+    /// What the init script reaches: public addresses, as the fetching of the source does, or what the
+    /// tools reach. With `AsTools` and the mode `None` packages come with the source.
+    #[serde(default)]
+    pub init: InitEgress,
+}
+
+/// What init scripts reach.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InitEgress {
+    #[default]
+    Internet,
+    AsTools,
 }
 
 /// The classes of egress that exist.

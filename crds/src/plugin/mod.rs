@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use condition::{Condition, ConditionStatus, ConditionType, set_condition};
-pub use grants::{Egress, EgressMode, Permissions};
+pub use grants::{Egress, EgressMode, InitEgress, Permissions};
 pub use reason::Reason;
 pub use runner::{Amounts, Flavour, Quantity, Resources, Runner};
 pub use source::{GitSource, InlineFile, InlineSource, MOST_INLINE_BYTES, Source};

@@ -33,6 +33,8 @@ pub enum Progress {
     Stuck,
     /// Its image cannot be had, or a container of it cannot be made: what the kubelet says.
     Unstartable(String),
+    /// There is a bundle, and this Pod does no more.
+    Bundled(Revision),
     Done(Revision),
     Failed {
         reason: String,
@@ -68,10 +70,19 @@ pub fn progress(pod: &Pod, now: Timestamp) -> Progress {
         }
         (bundled, None) => {
             let bundled = bundled.and_then(|it| Revision::reported(it, String::new()));
-            unreported(pod, now, bundled)
+            match bundled {
+                Some(revision) if !builds(pod) => Progress::Bundled(revision),
+                bundled => unreported(pod, now, bundled),
+            }
         }
         (None, Some(Built::Done { .. })) => unreported(pod, now, None),
     }
+}
+
+/// Whether code of the plugin is to run in it.
+fn builds(pod: &Pod) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.any(|container| container.name == containers::BUILD)
 }
 
 fn unreported(pod: &Pod, now: Timestamp, bundled: Option<Revision>) -> Progress {

@@ -6,7 +6,7 @@
 use famulus_crds::labels::REFRESH;
 use famulus_crds::names::stem;
 use famulus_crds::plugin::{
-    Amounts, EgressMode, Plugin, Quantity, Reason, Resources, Source, State,
+    Amounts, EgressMode, InitEgress, Plugin, Quantity, Reason, Resources, Source, State,
 };
 use kube::ResourceExt;
 
@@ -30,6 +30,8 @@ pub struct Valid {
     pub refresh: Option<String>,
     pub pin: Option<String>,
     pub egress: EgressMode,
+    /// The init script reaches less than the fetching of the source, and so has a Pod of its own.
+    pub init_apart: bool,
     pub state: State,
     /// Runners that are wanted, not more than there may be.
     pub replicas: i32,
@@ -85,6 +87,7 @@ pub fn validate(observed: &Observed, pods: &Pods) -> Result<Valid, Refusal> {
         refresh: plugin.annotations().get(REFRESH).cloned(),
         pin: spec.revision.clone(),
         egress: spec.egress.mode,
+        init_apart: spec.egress.init == InitEgress::AsTools && spec.egress.mode == EgressMode::None,
         state: spec.state,
         replicas: spec.runner.replicas.clamp(0, most(plugin)),
         resources,

@@ -12,6 +12,7 @@ mod cluster;
 mod configuration;
 mod confinement;
 mod failures;
+mod init_apart;
 mod leading;
 mod life;
 mod losses;

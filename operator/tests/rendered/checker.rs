@@ -89,7 +89,15 @@ pub(crate) fn pod(template: &Value, bounds: &Bounds<'_>) -> Vec<String> {
     let egress = &template["metadata"]["labels"]["famulus.dev/egress"];
     let part = &template["metadata"]["labels"]["famulus.dev/part"];
     let mode = bounds.plugin["spec"]["egress"]["mode"].as_str().unwrap_or("None");
-    let reach = if part == "build" { "internet" } else { &mode.to_lowercase() };
+    let mut containers = spec["containers"].as_array().into_iter().flatten();
+    let runs_init = containers.any(|container| container["name"] == "build");
+    let is_apart = bounds.plugin["spec"]["egress"]["init"] == "AsTools";
+    let of_tools = &mode.to_lowercase();
+    let reach = match part.as_str() {
+        Some("build") if runs_init && is_apart => of_tools,
+        Some("build") => "internet",
+        _ => of_tools,
+    };
     must(egress == reach, format!("reaches {egress} as {part} where {mode} was asked for"));
     for label in template["metadata"]["labels"].as_object().into_iter().flat_map(|all| all.keys()) {
         let known = label.starts_with("famulus.dev/")

@@ -155,8 +155,18 @@ fn fields() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
         ("state", vec![json!("Persistent"), json!("Ephemeral")], vec![json!("HostPath")]),
         (
             "egress",
-            vec![json!({"mode": "None"}), json!({"mode": "Internet"}), json!({})],
-            vec![json!({"mode": "Cluster"}), json!({"mode": "None", "hosts": ["*"]})],
+            vec![
+                json!({"mode": "None"}),
+                json!({"mode": "Internet"}),
+                json!({}),
+                json!({"init": "AsTools"}),
+                json!({"mode": "Internet", "init": "AsTools"}),
+            ],
+            vec![
+                json!({"mode": "Cluster"}),
+                json!({"mode": "None", "hosts": ["*"]}),
+                json!({"init": "Cluster"}),
+            ],
         ),
         ("revision", vec![Value::Null], vec![json!(digest), json!("main"), json!("../x")]),
         (

@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::mounted::BEARER;
-use super::pod::{self, EgressClass};
+use super::pod;
 use super::{BuildInput, containers};
-use crate::plugin::plan::Order;
+use crate::plugin::plan::{Order, Steps};
 
 /// The key of the order, and so the name of its file.
 pub(super) const ORDER: &str = "build.json";
@@ -24,7 +24,7 @@ const KEPT: i32 = 3600;
 
 pub(super) fn write(input: BuildInput<'_>, order: &Order) -> (Secret, Job) {
     let name = child(&input.valid.object, Child::Build(order.key));
-    (secret(input, order, name.clone()), job(input, name))
+    (secret(input, order, name.clone()), job(input, order, name))
 }
 
 fn secret(input: BuildInput<'_>, order: &Order, name: String) -> Secret {
@@ -54,22 +54,23 @@ fn text(input: BuildInput<'_>, source: &BuildSource) -> Vec<u8> {
     serde_json::to_vec(&order).unwrap_or_default()
 }
 
-fn job(input: BuildInput<'_>, name: String) -> Job {
-    let init = vec![containers::probe(input), containers::bundle(input)];
-    let mut volumes = vec![
-        pod::order(name.clone()),
-        pod::config(input),
-        pod::state(input),
-        // A bundle has 64 MiB at most, and its clone some history.
-        pod::disk("work", "512Mi"),
-        pod::memory("plugins", "1Mi"),
-        pod::memory("tmp", "64Mi"),
-    ];
-    volumes.extend(pod::credentials(input));
+fn job(input: BuildInput<'_>, order: &Order, name: String) -> Job {
+    let (probe, bundle) = (containers::probe(input), containers::bundle(input));
+    let (init, last) = match order.steps {
+        Steps::Bundle => (vec![probe], bundle),
+        Steps::All => (vec![probe, bundle], containers::build(input)),
+    };
+    let mut volumes = vec![pod::order(name.clone())];
+    if order.steps == Steps::All {
+        volumes.extend([pod::config(input), pod::state(input), pod::memory("plugins", "1Mi")]);
+        volumes.extend(pod::credentials(input));
+    }
+    // A bundle has 64 MiB at most, and its clone some history.
+    volumes.extend([pod::disk("work", "512Mi"), pod::memory("tmp", "64Mi")]);
     let spec = PodSpec {
         restart_policy: Some("Never".to_owned()),
         termination_grace_period_seconds: Some(10),
-        ..pod::spec(input, init, vec![containers::build(input)], volumes)
+        ..pod::spec(input, init, vec![last], volumes)
     };
     Job {
         metadata: input.meta(name),
@@ -80,7 +81,7 @@ fn job(input: BuildInput<'_>, name: String) -> Job {
             ttl_seconds_after_finished: Some(KEPT),
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
-                    labels: Some(pod::labels(input, Part::Build, EgressClass::Internet)),
+                    labels: Some(pod::labels(input, Part::Build, order.reach(input.valid))),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(spec),

@@ -12,6 +12,8 @@ mod pod;
 mod runner;
 mod state;
 
+pub use pod::EgressClass;
+
 use std::collections::BTreeMap;
 
 use famulus_crds::bearer;

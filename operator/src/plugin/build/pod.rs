@@ -18,14 +18,14 @@ use super::mounted::{BEARER, CONFIG, PASSWD, WANTED};
 use crate::plugin::plan;
 
 /// Which egress class the policies give a Pod.
-#[derive(Clone, Copy)]
-pub(super) enum EgressClass {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EgressClass {
     None,
     Internet,
 }
 
 impl EgressClass {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Internet => "internet",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use famulus_crds::BuildKey;
-use famulus_crds::labels::Part;
+use famulus_crds::labels::{EGRESS, Part};
 use famulus_crds::names::{Child, child};
 use famulus_crds::plugin::Reason;
 use famulus_protocol::revision::{BuildFile, BuildSource};
@@ -12,13 +12,14 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use super::super::build::containers;
 use super::super::observe::Observed;
 use super::super::pod_status::{self, Progress};
 use super::super::record::{Cause, Failure, Newest, Record, Revision};
 use super::super::refusal;
 use super::super::user_namespace::{self, UserNamespace};
 use super::super::validate::Valid;
-use super::{Build, Order, Plan, is_final};
+use super::{Build, Order, Plan, Steps, is_final};
 
 impl Plan {
     /// The build that is needed to serve what should serve. None, when it serves.
@@ -26,8 +27,12 @@ impl Plan {
         let serving = self.serving().map(|serving| serving.digest.as_str());
         let key = source_key(valid);
         let restore = |digest: &str| {
-            let key = BuildKey::restored(&valid.source, valid.refresh.as_deref(), digest);
-            Order { key, source: BuildSource::Revision(digest.to_owned()) }
+            // What failed with one reach of the init script may work with the other.
+            let apart = valid.init_apart.then(|| format!("{digest}, init apart"));
+            let what = apart.as_deref().unwrap_or(digest);
+            let key = BuildKey::restored(&valid.source, valid.refresh.as_deref(), what);
+            let source = BuildSource::Revision(digest.to_owned());
+            Order { key, source, steps: Steps::All }
         };
         if let Some(pin) = &valid.pin {
             return (serving != Some(pin)).then(|| restore(pin));
@@ -38,7 +43,8 @@ impl Plan {
             None => {
                 let bundled = self.bundled(key.as_str()).map(|bundled| bundled.digest.clone());
                 let source = bundled.map_or_else(|| source(valid), BuildSource::Revision);
-                Some(Order { key, source })
+                let steps = if valid.init_apart { Steps::Bundle } else { Steps::All };
+                Some(Order { key, source, steps })
             }
         }
     }
@@ -48,8 +54,21 @@ impl Plan {
         self.record.failed.as_ref().filter(|failed| failed.key == key)?.bundled.as_ref()
     }
 
+    /// A build that failed while its init script was not apart has made the bundle already.
+    fn take_bundle_along(&mut self, valid: &Valid) {
+        let key = source_key(valid);
+        let key = key.as_str();
+        if valid.init_apart
+            && self.record.newest.as_ref().is_none_or(|newest| newest.key != key)
+            && let Some(revision) = self.bundled(key).cloned()
+        {
+            self.record.newest = Some(Newest { key: key.to_owned(), revision });
+        }
+    }
+
     /// Follows the Job of the target, or begins it.
     pub(super) fn follow(&mut self, valid: &Valid, observed: &Observed) {
+        self.take_bundle_along(valid);
         let target = self.target(valid);
         let wanted = target.as_ref().map(|order| name_of(valid, order.key));
         for job in &observed.jobs {
@@ -85,7 +104,7 @@ impl Plan {
         let pod = pod_of(job, observed);
         let is_outdated =
             pod.is_some_and(|pod| user_namespace::is_outdated(pod, &self.user_namespace, observed));
-        if is_outdated {
+        if is_outdated || !fits(job, valid, &order) {
             // It goes, and the next reconcile begins it anew.
             if job.metadata.deletion_timestamp.is_none() {
                 self.obsolete.push(job.name_any());
@@ -95,6 +114,15 @@ impl Plan {
         }
         let progress = self.progress(job, pod, observed);
         match progress {
+            Progress::Bundled(revision) => {
+                self.obsolete.push(job.name_any());
+                self.record.newest = Some(Newest { key, revision });
+                self.record.failed = None;
+                self.build = Build::Settled;
+                if let Some(next) = self.target(valid) {
+                    self.begin(observed.now, next);
+                }
+            }
             Progress::Done(revision) => {
                 self.obsolete.push(job.name_any());
                 self.arrive(valid, &key, revision);
@@ -160,8 +188,10 @@ impl Plan {
 
     fn arrive(&mut self, valid: &Valid, key: &str, mut revision: Revision) {
         // A bundle that the app kept says nothing of the commit that it was made of.
-        if let Some(bundled) = self.bundled(key).filter(|it| it.digest == revision.digest) {
-            revision.commit = revision.commit.or_else(|| bundled.commit.clone());
+        let newest = self.record.newest.as_ref().map(|newest| &newest.revision);
+        let mut known = self.bundled(key).into_iter().chain(newest);
+        if let Some(known) = known.find(|it| it.digest == revision.digest) {
+            revision.commit = revision.commit.or_else(|| known.commit.clone());
         }
         if key == source_key(valid).as_str() {
             let newest = Newest { key: key.to_owned(), revision: revision.clone() };
@@ -210,6 +240,16 @@ impl Plan {
             self.delivered.push(old.clone());
         }
     }
+}
+
+/// Whether the Job is one that would be begun now: what init reaches may have changed since.
+fn fits(job: &Job, valid: &Valid, order: &Order) -> bool {
+    let Some(template) = job.spec.as_ref().map(|spec| &spec.template) else { return false };
+    let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+    let reach = labels.and_then(|labels| labels.get(EGRESS)).map(String::as_str);
+    let containers = template.spec.iter().flat_map(|spec| &spec.containers);
+    let builds = containers.map(|container| &container.name).any(|name| name == containers::BUILD);
+    reach == Some(order.reach(valid).name()) && builds == (order.steps == Steps::All)
 }
 
 fn source_key(valid: &Valid) -> BuildKey {

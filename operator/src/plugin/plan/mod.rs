@@ -5,6 +5,8 @@
 //! build     the Job that gets there, unless it serves already
 //! serving   what a Job has put on the volume last; a Job that fails leaves it alone
 //! bundled   what a Job that failed had made of the source already: its next try begins there
+//! apart     an init script that reaches less than the source wants has a Pod of its own: one Job
+//!           makes the bundle, which is then the newest, and another builds it
 //! rendered  rises when configuration or serving revision change
 //! ```
 
@@ -19,7 +21,7 @@ use famulus_protocol::revision::BuildSource;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::build::content;
+use super::build::{EgressClass, content};
 use super::isolation;
 use super::observe::Observed;
 use super::pod_status::{self, Progress, Trouble};
@@ -85,6 +87,26 @@ pub enum Build {
 pub struct Order {
     pub key: BuildKey,
     pub source: BuildSource,
+    pub steps: Steps,
+}
+
+/// How far the Pod of a build goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// To a bundle that the app keeps. No code of the plugin runs.
+    Bundle,
+    /// To a revision on the plugin's volume.
+    All,
+}
+
+impl Order {
+    /// What its Pod reaches.
+    pub fn reach(&self, valid: &Valid) -> EgressClass {
+        match self.steps {
+            Steps::All if valid.init_apart => EgressClass::None,
+            Steps::All | Steps::Bundle => EgressClass::Internet,
+        }
+    }
 }
 
 pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {

@@ -34,9 +34,10 @@ impl View<'_> {
                     Progress::Unschedulable(message) => format!("no node takes its Pod: {message}"),
                     Progress::Stuck => "its Pod does not start".to_owned(),
                     Progress::Unstartable(message) => message.clone(),
-                    Progress::Working | Progress::Done(_) | Progress::Failed { .. } => {
-                        "a build runs".to_owned()
-                    }
+                    Progress::Working
+                    | Progress::Bundled(_)
+                    | Progress::Done(_)
+                    | Progress::Failed { .. } => "a build runs".to_owned(),
                 };
                 (Reason::Building, format!("{why}{serves}"))
             }

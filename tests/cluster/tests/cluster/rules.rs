@@ -65,6 +65,7 @@ fn bounds() -> Vec<(&'static str, Value, &'static str)> {
         ("name", json!("a".repeat(64)), "spec.name"),
         ("state", json!("Sometimes"), "spec.state"),
         ("egress", json!({"mode": "Everything"}), "spec.egress.mode"),
+        ("egress", json!({"init": "Everything"}), "spec.egress.init"),
         ("runner", runner("replicas", json!(-1)), "spec.runner.replicas"),
         ("runner", runner("flavour", json!("Huge")), "spec.runner.flavour"),
         ("runner", runner("idleSeconds", json!(0)), "spec.runner.idleSeconds"),

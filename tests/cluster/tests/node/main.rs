@@ -4,6 +4,7 @@
 
 mod examples;
 mod git;
+mod init;
 mod second;
 mod sizes;
 #[path = "../../../../runners/plugin/tests/life/written.rs"]
