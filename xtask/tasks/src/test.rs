@@ -124,7 +124,7 @@ async fn local(
     binaries.run(shell, Binaries::is_ordinary, &way).await?;
     report.done("tests of the workspace");
     // A crash is mostly waited for, and what it kills is not what images are made of.
-    let images = if extent == Extent::All { Some(start_images()?) } else { None };
+    let images = if extent == Extent::All { Some(start_images(&[])?) } else { None };
     binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 2, ..way }).await?;
     report.done("crash harness");
     match (images, extent) {
@@ -152,9 +152,9 @@ pub(crate) async fn look_at(shell: &mut Shell, binaries: &Binaries, folder: &str
 
 /// Begins to build the images for tests. What they are made of lies where cargo puts programs, so
 /// nothing else is built until they are there.
-pub(crate) fn start_images() -> Result<Beside> {
+pub(crate) fn start_images(words: &[&str]) -> Result<Beside> {
     let mut images = Other::Cluster.command()?;
-    images.args(["images", "--profile", "dev", "--prove"]);
+    images.args(["images", "--profile", "dev", "--prove"]).args(words);
     Beside::start("images", &images, Share::Equal)
 }
 
