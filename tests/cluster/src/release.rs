@@ -67,9 +67,14 @@ impl Release {
             _forward: forward,
             conversation: String::new(),
         };
-        let (status, opened) =
-            release.ask(Method::POST, "/v1/conversations", Some(&json!({}))).await;
-        assert!((200..300).contains(&status), "{opened}");
+        // A database that has just begun may say `try again`, and whoever is told so does.
+        let opened = until("a conversation is opened", LONG, async || {
+            let (status, said) =
+                release.ask(Method::POST, "/v1/conversations", Some(&json!({}))).await;
+            assert!((200..300).contains(&status) || status == 503, "{said}");
+            if status == 503 { Err(said.to_string()) } else { Ok(said) }
+        })
+        .await;
         let id = opened["id"].as_str().unwrap_or_else(|| panic!("{opened}"));
         id.clone_into(&mut release.conversation);
         release

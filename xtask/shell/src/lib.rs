@@ -21,5 +21,5 @@ mod start;
 pub mod wheel;
 pub mod workspace;
 
-pub use shell::{Shell, cargo, output_of};
+pub use shell::{Shell, Stopped, cargo, output_of};
 pub use start::start;

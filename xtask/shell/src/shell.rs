@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use famulus_lifecycle::Signals;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -18,6 +18,14 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The same for a program of ours, which ends its own programs first, and then removes what it made: a
 /// cluster for one.
 const OURS: Duration = Duration::from_mins(2);
+
+/// Somebody wants us to end.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by a signal ({signal}) during `{program}`")]
+pub struct Stopped {
+    signal: String,
+    program: String,
+}
 
 /// Runs programs one after the other and passes a signal on to the one that runs.
 pub struct Shell {
@@ -59,9 +67,9 @@ impl Shell {
         String::from_utf8(printed).with_context(|| format!("`{text}` says no text"))
     }
 
-    /// Runs tests: what they print is printed as it comes, and of those that fail the error tells
-    /// the cause.
-    pub async fn test(&mut self, mut command: Command) -> Result<()> {
+    /// Runs tests, and returns what is told of those that failed. What they print is printed as it
+    /// comes.
+    pub async fn test(&mut self, mut command: Command) -> Result<Option<String>> {
         let (reader, writer) = std::io::pipe()?;
         command.stdout(writer);
         let heard = std::thread::spawn(move || {
@@ -75,10 +83,14 @@ impl Shell {
             said
         });
         // It takes the command, and with it our end of the pipe.
-        let outcome = self.run(command).await;
-        let Err(error) = outcome else { return Ok(()) };
-        let said = heard.join().unwrap_or_default();
-        Err(anyhow!("{error:#}\n{}", failures::told(&said)))
+        match self.run(command).await {
+            Ok(()) => Ok(None),
+            Err(error) if error.is::<Stopped>() => Err(error),
+            Err(error) => {
+                let said = heard.join().unwrap_or_default();
+                Ok(Some(format!("{error:#}\n{}", failures::told(&said))))
+            }
+        }
     }
 
     async fn finish(&mut self, mut command: Command, grace: Duration) -> Result<Vec<u8>> {
@@ -107,7 +119,7 @@ impl Shell {
                         break;
                     }
                 }
-                bail!("stopped by a signal ({signal:?}) during `{text}`")
+                Err(Stopped { signal: format!("{signal:?}"), program: text }.into())
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
@@ -77,7 +77,10 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         outcome?;
     }
     if checks {
-        shell.test(cargo(["test", "--workspace", "--doc", "--features", FEATURES])).await?;
+        let failed = shell.test(cargo(["test", "--workspace", "--doc", "--features", FEATURES]));
+        if let Some(failed) = failed.await? {
+            bail!(failed);
+        }
         report.done("examples in the documentation");
         // Tests of a cluster mostly wait for it.
         let beside = check::beside()?;

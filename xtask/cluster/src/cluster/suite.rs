@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! images of this tree ─┬─► cluster ─► helm install ─► its targets, one after another ─► cluster is removed
-//!                      ├─► another one, beside it
-//!                      └─► …
+//!                      └─► the others, one after another, beside it
 //! ```
 //!
-//! Each cluster is the work of a process; the first is ours.
+//! Two clusters at a time: a third makes neither faster on two cores, and its parts wait so long for
+//! a processor that leases run out. What runs beside is the work of another process.
 //!
 //! With KUBECONFIG set they run against that cluster and the release that is installed there; what
 //! needs the node itself is then left out, and named.
@@ -14,11 +14,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
 use xtask_shell::workspace::FEATURES;
-use xtask_shell::{Shell, cargo, output_of, space};
+use xtask_shell::{Shell, Stopped, cargo, output_of, space};
 
 use crate::images;
 
@@ -98,6 +98,9 @@ const HOMES: [Home; 3] = [
     },
 ];
 
+/// What the clusters beside the first are called together.
+const OTHERS: &str = "clusters";
+
 #[derive(clap::Args)]
 pub(super) struct Wanted {
     /// Leave the cluster as it is when the tests have run, for a look at it
@@ -109,9 +112,9 @@ pub(super) struct Wanted {
     /// What is left out day by day because it is large only for certainty, and nothing else
     #[arg(long)]
     soak: bool,
-    /// Only this cluster of them, as the part of another process that does the rest
+    /// Only these clusters of them, one after another
     #[arg(long, hide = true)]
-    home: Option<String>,
+    home: Vec<String>,
     /// As a part of `cargo xtask test`, which has built the images: no table is printed, the stages go
     /// into this file
     #[arg(long, hide = true, value_name = "FILE")]
@@ -122,7 +125,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     fn targets_of(&self, home: &'static Home) -> Vec<&'static Target> {
-        let is_here = self.home.as_ref().is_none_or(|it| it == home.name);
+        let is_here = self.home.is_empty() || self.home.iter().any(|it| it == home.name);
         let is_wanted =
             |target: &&Target| is_here && self.names(target) && (target.soaks || !self.soak);
         home.targets.iter().filter(is_wanted).collect()
@@ -146,16 +149,16 @@ impl Wanted {
         soak.iter().copied().chain(self.filter.as_deref()).collect()
     }
 
-    /// The process that does another home with images that are there.
-    fn start(&self, name: &str, home: &Home, stages: &Path) -> Result<Beside> {
+    /// The process that does other homes with images that are there.
+    fn start(&self, name: &str, homes: &[&Home], stages: &Path) -> Result<Beside> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["cluster", "suite", "--name", name, "--home", home.name, "--part-of"]);
-        command.arg(stages);
+        command.args(["cluster", "suite", "--name", name, "--part-of"]).arg(stages);
+        command.args(homes.iter().flat_map(|home| ["--home", home.name]));
         let flags = [("--keep", self.keep), ("--soak", self.soak)];
         command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
         command.args(self.target.iter().flat_map(|target| ["--test", target]));
         command.args(&self.filter);
-        Beside::start(home.name, &command, Share::Equal)
+        Beside::start(OTHERS, &command, Share::Equal)
     }
 }
 
@@ -176,7 +179,9 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
             others.join(", ")
         );
         for target in all().filter(|it| it.anywhere && wanted.names(it)) {
-            shell.test(tests(target, wanted)).await?;
+            if let Some(failed) = shell.test(tests(target, wanted)).await? {
+                bail!(failed);
+            }
         }
         return Ok(());
     }
@@ -200,26 +205,29 @@ async fn with_images(
     report: &mut Report,
 ) -> Result<()> {
     let homes = wanted.homes();
-    let (first, others) = homes.split_first().context("no test is wanted")?;
-    let mut beside = Vec::new();
+    ensure!(!homes.is_empty(), "no test is wanted");
+    let (ours, others) = homes.split_at(if wanted.home.is_empty() { 1 } else { homes.len() });
+    let mut beside = None;
     if !others.is_empty() {
         // Once, before several want them.
         packages::ensure(shell, Network::Cilium).await?;
         build::Programs::obtain(shell, &pins::ALL).await?;
         report.done("programs of a cluster");
-    }
-    for other in others {
         let stages = tempfile::NamedTempFile::new()?;
-        beside.push((other.name, wanted.start(name, other, stages.path())?, stages));
+        beside = Some((wanted.start(name, others, stages.path())?, stages));
     }
     let mut failed = Vec::new();
-    if let Err(error) = one(shell, name, first, wanted, archives, report).await {
-        failed.push(format!("{}: {error:#}", first.name));
+    for home in ours {
+        match one(shell, name, home, wanted, archives, report).await {
+            Ok(()) => {}
+            Err(error) if error.is::<Stopped>() => return Err(error),
+            Err(error) => failed.push(format!("{}: {error:#}", home.name)),
+        }
     }
-    for (other, process, stages) in beside {
+    if let Some((process, stages)) = beside {
         match process.finish(shell).await {
-            Ok(()) => report.read_beside(other, stages.path())?,
-            Err(error) => failed.push(format!("{other}: {error:#}")),
+            Ok(()) => report.read_beside(OTHERS, stages.path())?,
+            Err(error) => failed.push(format!("{error:#}")),
         }
     }
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
@@ -258,16 +266,22 @@ async fn on_the_node(
 ) -> Result<()> {
     release::install(shell, place, archives, home.values).await?;
     report.done("helm install");
+    let mut failed = Vec::new();
     for target in wanted.targets_of(home) {
+        if target.name == UNINSTALL.name && !failed.is_empty() {
+            // What is there is looked at.
+            break;
+        }
         if target.name == UNINSTALL.name && wanted.is_all() {
             release::test(shell, place).await?;
             report.done("helm test");
         }
         let tests = tests(target, wanted);
         let tests = release::looked_at(shell, place, &tests).await?;
-        shell.test(tests).await?;
+        failed.extend(shell.test(tests).await?);
         report.done(&format!("tests/cluster: {}", target.name));
     }
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
 
