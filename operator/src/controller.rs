@@ -111,28 +111,19 @@ async fn look_at(queued: Arc<Queued>, context: Arc<Context>) -> Result<Action, E
 async fn log(plugin: &Plugin, error: &Error, kind: FailureKind, context: &Context) {
     let text = chain(error);
     let name = plugin.name_any();
-    match kind {
-        FailureKind::Conflict
-        | FailureKind::Gone
-        | FailureKind::Throttled
-        | FailureKind::Timeout
-        | FailureKind::Server => {
-            tracing::warn!(plugin.name = %name, kind = kind.name(), error = text, "tried again");
-        }
-        FailureKind::Forbidden | FailureKind::Invalid | FailureKind::Blocked => {
-            tracing::error!(plugin.name = %name, kind = kind.name(), error = text, "cannot go on");
-            let event = Event {
-                type_: EventType::Warning,
-                reason: Reason::RunnerFailing.name().to_owned(),
-                note: Some(text.chars().take(1000).collect()),
-                action: OPERATOR.to_owned(),
-                secondary: None,
-            };
-            if let Err(error) = context.events.tell(&event, plugin).await {
-                tracing::debug!(%error, "an event cannot be written");
-            }
-        }
+    if kind.passes() {
+        tracing::warn!(plugin.name = %name, kind = kind.name(), error = text, "tried again");
+        return;
     }
+    tracing::error!(plugin.name = %name, kind = kind.name(), error = text, "cannot go on");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: Reason::RunnerFailing.name().to_owned(),
+        note: Some(text.chars().take(1000).collect()),
+        action: OPERATOR.to_owned(),
+        secondary: None,
+    };
+    context.events.tell(&event, plugin).await;
 }
 
 fn pause(plugin: &Queued, error: &Error, context: &Context) -> Duration {

@@ -49,6 +49,32 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    pub(crate) fn of(error: &kube::Error) -> Self {
+        if let kube::Error::Api(status) = error {
+            return match status.code {
+                409 => Self::Conflict,
+                410 => Self::Gone,
+                429 => Self::Throttled,
+                401 | 403 => Self::Forbidden,
+                400 | 422 => Self::Invalid,
+                408 | 504 => Self::Timeout,
+                _ => Self::Server,
+            };
+        }
+        let late = causes(error)
+            .map(ToString::to_string)
+            .any(|said| said.contains("timed out") || said.contains("deadline"));
+        if late { Self::Timeout } else { Self::Server }
+    }
+
+    /// Whether it may go well a moment later, without anybody's help.
+    pub(crate) fn passes(self) -> bool {
+        match self {
+            Self::Conflict | Self::Gone | Self::Throttled | Self::Timeout | Self::Server => true,
+            Self::Forbidden | Self::Invalid | Self::Blocked => false,
+        }
+    }
+
     /// As it stands in the label of a metric.
     pub fn name(self) -> &'static str {
         match self {
@@ -81,26 +107,8 @@ impl Error {
             | Self::Apply { source, .. }
             | Self::Delete { source, .. }
             | Self::Touch { source, .. }
-            | Self::Status { source, .. } => of(source),
+            | Self::Status { source, .. } => FailureKind::of(source),
             Self::Foreign { .. } | Self::NoUser { .. } => FailureKind::Blocked,
         }
     }
-}
-
-fn of(error: &kube::Error) -> FailureKind {
-    if let kube::Error::Api(status) = error {
-        return match status.code {
-            409 => FailureKind::Conflict,
-            410 => FailureKind::Gone,
-            429 => FailureKind::Throttled,
-            401 | 403 => FailureKind::Forbidden,
-            400 | 422 => FailureKind::Invalid,
-            408 | 504 => FailureKind::Timeout,
-            _ => FailureKind::Server,
-        };
-    }
-    let late = causes(error)
-        .map(ToString::to_string)
-        .any(|said| said.contains("timed out") || said.contains("deadline"));
-    if late { FailureKind::Timeout } else { FailureKind::Server }
 }

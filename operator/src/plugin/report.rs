@@ -2,6 +2,7 @@
 
 use famulus_crds::labels::OPERATOR;
 use famulus_crds::plugin::{Condition, ConditionStatus, Plugin, PluginStatus, Reason};
+use futures::future::join_all;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt};
@@ -32,19 +33,13 @@ pub(super) async fn report(
         let took = observed.now.duration_since(created.0);
         metrics::histogram!("famulus_operator_ready_seconds").record(took.as_secs_f64());
     }
-    write(context, &name, &status).await?;
-    for event in events {
-        tracing::info!(
-            plugin.name = %name,
-            reason = %event.reason,
-            "a condition of the Plugin changed"
-        );
-        // Nothing depends on an event: what it says stands in the status too.
-        if let Err(error) = context.events.tell(&event, plugin).await {
-            tracing::warn!(plugin.name = %name, %error, "an event cannot be written");
-        }
-    }
-    Ok(())
+    // Told first: a transition that stands in the status is not seen a second time.
+    let told = events.iter().map(|event| {
+        tracing::info!(plugin.name = %name, reason = %event.reason, "a condition of the Plugin changed");
+        context.events.tell(event, plugin)
+    });
+    join_all(told).await;
+    write(context, &name, &status).await
 }
 
 async fn write(context: &Context, name: &str, status: &PluginStatus) -> Result<(), Error> {

@@ -44,6 +44,8 @@ pub(crate) enum How {
     Status(u16, &'static str),
     /// No answer, ever.
     Silence,
+    /// Done, but the answer is this one.
+    Late(u16, &'static str),
 }
 
 impl Cluster {
@@ -146,15 +148,17 @@ impl Cluster {
                 .position(|fault| fault.method == parts.method && path.contains(&fault.path));
             place.and_then(|place| shared.faults.remove(place))
         });
-        match fault.map(|fault| fault.how) {
+        let late = match fault.map(|fault| fault.how) {
             Some(How::Silence) => std::future::pending().await,
             Some(How::Status(code, reason)) => return failure(code, reason),
-            None => {}
-        }
+            Some(How::Late(code, reason)) => Some(failure(code, reason)),
+            None => None,
+        };
         let bytes = body.collect_bytes().await.expect("a whole body");
         let sent: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         let target = Target::of(&path);
-        self.with(|shared| shared.answer(&parts.method, &target, sent))
+        let answer = self.with(|shared| shared.answer(&parts.method, &target, sent));
+        late.unwrap_or(answer)
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Shared) -> T) -> T {

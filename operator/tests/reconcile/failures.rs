@@ -101,3 +101,47 @@ async fn a_record_that_somebody_else_wrote_meanwhile_is_read_anew() {
     bench.settle().await;
     assert_eq!(bench.status()["rendered"], 3);
 }
+
+/// What the status says already is no transition any more, and is told nonetheless.
+#[tokio::test(start_paused = true)]
+async fn a_transition_is_told_whatever_answer_is_lost() {
+    let refused = How::Status(500, "InternalError");
+    let lost: [(&[How], _, _); 4] = [
+        (&[refused], Method::POST, "events"),
+        (&[refused, How::Silence, refused], Method::POST, "events"),
+        (&[How::Late(504, "Timeout")], Method::PATCH, "plugins/weather/status"),
+        (&[How::Late(500, "InternalError")], Method::POST, "events"),
+    ];
+    for (answers, method, path) in lost {
+        let bench = Bench::new();
+        bench.plugin(json!({}));
+        bench.settle().await;
+        bench.build_fails("ManifestInvalid", "manifest.toml: unknown field `permissons`");
+        for answer in answers {
+            bench.cluster.fail(method.clone(), path, *answer);
+        }
+        let _failed = bench.try_reconcile().await;
+        bench.cluster.writes();
+        bench.settle().await;
+        assert_eq!(bench.ready().1, "ManifestInvalid", "{method} {path}");
+        let told = bench.told("ManifestInvalid");
+        assert!(!told.is_empty(), "{method} {path}: nothing is told");
+        assert!(told.iter().all(|it| it.contains("permissons")), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_refused_keeps_nothing_waiting() {
+    for (code, reason) in [(403, "Forbidden"), (422, "Invalid")] {
+        let bench = Bench::new();
+        bench.plugin(json!({}));
+        bench.settle().await;
+        bench.build_fails("ManifestInvalid", "manifest.toml: unknown field `permissons`");
+        bench.cluster.fail(Method::POST, "events", How::Status(code, reason));
+        let before = tokio::time::Instant::now();
+        bench.cluster.writes();
+        bench.settle().await;
+        assert_eq!(bench.ready().1, "ManifestInvalid", "{code}");
+        assert_eq!(before.elapsed(), Duration::ZERO, "{code}");
+    }
+}
