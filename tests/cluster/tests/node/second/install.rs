@@ -9,7 +9,7 @@ use famulus_cluster_tests::kubectl::{self, kubectl, object};
 use famulus_cluster_tests::release;
 
 use super::canary::Canary;
-use super::{KEEPER, packages};
+use super::{KEEPER, database, packages};
 
 pub(super) const NAME: &str = "second";
 /// The owner's Secret with the configuration of a plugin.
@@ -47,13 +47,13 @@ pub(super) async fn install() -> Vec<Canary> {
     let [root, token, password, model, hook, given, index] = SECRETS.map(|(_, value)| value);
     let in_address = password.replace('+', "%2B").replace('/', "%2F").replace(' ', "%20");
     let in_address = in_address.replace('=', "%3D");
-    let url =
-        format!("postgres://famulus:{in_address}@{NAME}-postgres:5432/famulus?sslmode=disable");
+    let place = database::start(password).await;
+    let url = format!("postgres://famulus:{in_address}@{place}/famulus?sslmode=disable");
     let mut objects = vec![
         namespace,
         secret(NAME, "given-root-key", &json!({"key": root})),
         secret(NAME, "given-token", &json!({"token": token})),
-        secret(NAME, "given-database", &json!({"password": password, "url": url})),
+        secret(NAME, "given-database", &json!({"url": url})),
         secret(NAME, "given-model", &json!({"api-key": model})),
         secret(NAME, "given-hook", &json!({"secret": hook})),
     ];
@@ -73,7 +73,7 @@ pub(super) async fn install() -> Vec<Canary> {
         "-f",
         VALUES,
         "--set",
-        "crds.enabled=false,postgres.persistence.enabled=false",
+        "crds.enabled=false",
         "--set",
         &format!(
             "plugins.packages.python={},plugins.packages.npm={}",
@@ -87,7 +87,7 @@ pub(super) async fn install() -> Vec<Canary> {
         "--set",
         "secrets.token.existingSecret=given-token",
         "--set",
-        "postgres.existingSecret=given-database",
+        &format!("database.existingSecret=given-database,database.port={}", database::PORT),
         "--set",
         "app.model.existingSecret=given-model,app.model.name=scripted",
         "--set",
@@ -128,7 +128,9 @@ pub(super) async fn install() -> Vec<Canary> {
 
 pub(super) async fn uninstall() {
     helm(&["uninstall", NAME, "-n", NAME, "--wait", "--timeout", "10m"]).await;
-    kubectl(&["delete", "namespace", NAME, &format!("{NAME}-sandbox"), "--ignore-not-found"]).await;
+    let sandbox = format!("{NAME}-sandbox");
+    let all = [NAME, &sandbox, database::NAMESPACE];
+    kubectl(&[&["delete", "namespace", "--ignore-not-found"], &all[..]].concat()).await;
 }
 
 /// A Pod and its Service, which keep to what the namespace will ask of Pods.

@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! release `second` ─► model.second (a Pod that writes down what it is sent, and calls tools)
+//!                  ─► house.second-house (a Postgres that it did not bring)
 //! ```
 
 mod canary;
+mod database;
 mod guides;
 mod install;
 mod packages;

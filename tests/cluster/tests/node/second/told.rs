@@ -12,7 +12,7 @@ use famulus_cluster_tests::release::Release;
 
 use super::canary::Canary;
 use super::install::{NAME, content};
-use super::{KEEPER, guides};
+use super::{KEEPER, database, guides};
 
 /// A place and what is read there.
 type Read = (String, String);
@@ -112,9 +112,7 @@ async fn everything(release: &Release) -> Vec<Read> {
     let metrics = release.metrics().await;
     assert!(metrics.contains("# TYPE"), "{metrics}");
     read.push(("metrics of the app".to_owned(), metrics));
-    let postgres = format!("{NAME}-postgres-0");
-    let dump = ["-n", NAME, "exec", &postgres, "--", "/bin/sh", "-c", DUMP];
-    read.push(("database".to_owned(), kubectl(&dump).await));
+    read.push(("database".to_owned(), database::inside(DUMP).await));
     let (_, messages) = release.ask(Method::GET, &release.messages(), None).await;
     read.push(("transcript".to_owned(), messages.to_string()));
     let (_, plugins) = release.ask(Method::GET, "/v1/plugins", None).await;
