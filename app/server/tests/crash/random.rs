@@ -8,7 +8,7 @@ use crate::{
         world::{Settings, World},
     },
 };
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 const CLIENTS: usize = 6;
 
@@ -19,10 +19,43 @@ async fn random_deaths_lose_and_double_nothing() -> Result<()> {
 
 /// The benchmark `q4` has 10,000.
 mod soak {
+    /// What is noticed in scenes that were made for it is noticed in the storm, too. That leases are not
+    /// kept harms nothing there: whoever was robbed of a turn finds its writes refused.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_storm_notices_each_safety_that_is_taken_out() -> anyhow::Result<()> {
+        super::is_noticed("fencing", "is told as").await?;
+        super::is_noticed("deduplication", "stored as").await
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_thousand_random_deaths_lose_and_double_nothing() -> anyhow::Result<()> {
         super::deaths(1_000).await
     }
+}
+
+/// Wants the checker to see the `sign` of a safety that is not there.
+async fn is_noticed(safety: &'static str, sign: &str) -> Result<()> {
+    const STORMS: u32 = 10;
+    let _turn = alone().await;
+    let mut seed = fresh_seed("a storm without a safety");
+    let plain = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    let settings = Settings { sabotage: Some(safety), ..plain };
+    for storm in 1..=STORMS {
+        let found = World::run(settings.clone(), async |world| {
+            let storm = Storm { kills: 60, processes: 3, gap: 150..400, tell: |_| {} };
+            // Work without a safety may end badly, or never. The checker says what is left of it.
+            if let Err(error) = storm.endure(world, CLIENTS, &mut seed).await {
+                eprintln!("without {safety}: {error:#}");
+            }
+            world.violations(Faults::Deaths).await
+        })
+        .await?;
+        if let Some(first) = found.iter().find(|line| line.contains(sign)) {
+            eprintln!("without {safety}, storm {storm}: {} violations: {first}", found.len());
+            return Ok(());
+        }
+    }
+    bail!("{STORMS} storms without {safety} showed no `{sign}`")
 }
 
 async fn deaths(kills: u32) -> Result<()> {
