@@ -9,9 +9,9 @@ use famulus_core::{
     StoreError,
     event::Event,
     ids::{MessageId, TurnId},
-    message::{Message, Part, PartBody, Sentinel, visible_text},
+    message::{Message, MessageRole, Part, PartBody, Sentinel, visible_text},
     outbound::{Channel, ReplyRule},
-    turn::{Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, STOPPED, TurnState},
+    turn::{Burial, Ended, Ending, Fence, NewMessage, STOPPED, TurnState},
 };
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ impl Run<'_> {
             parts.push(Part::sentinel(reason));
         }
         // A reply that was cut short and asked for again is one reply to the person who reads it.
-        let text = interrupted_before(&self.turn) + &visible_text(&parts);
+        let text = interrupted_before(&self.turn.history, self.turn.id, finish.state)
+            + &visible_text(&parts);
         let said = !text.trim().is_empty();
         let reply = match finish.state {
             TurnState::Complete if said => Some(text.clone()),
@@ -130,18 +131,67 @@ fn went_wrong(reason: &str) -> String {
     format!("Something went wrong: {reason}.")
 }
 
-/// The text of the interrupted messages that stand right before the reply.
-fn interrupted_before(turn: &LoadedTurn) -> String {
-    let is_cut = |message: &Message| {
-        message.turn == Some(turn.id)
-            && message.parts.last().is_some_and(|part| {
-                matches!(part.body, PartBody::Sentinel { reason: Sentinel::Interrupted })
-            })
+/// The text of the interrupted messages that stand right before the end of a turn. Before a reply,
+/// what was written after them stands between: the reply answers it. A turn that fails leaves that to
+/// another turn.
+fn interrupted_before(history: &[Arc<Message>], turn: TurnId, state: TurnState) -> String {
+    let is_cut = |message: &&Arc<Message>| {
+        message.parts.last().is_some_and(|part| {
+            matches!(part.body, PartBody::Sentinel { reason: Sentinel::Interrupted })
+        })
     };
-    let tail = turn.history.iter().rev().take_while(|message| is_cut(message)).count();
-    turn.history[turn.history.len() - tail..].iter().map(|message| message.text()).collect()
+    let is_left =
+        |message: &&Arc<Message>| state == TurnState::Failed && message.role == MessageRole::User;
+    let of_turn = history.iter().rev().take_while(|message| message.turn == Some(turn));
+    let tail: Vec<&Arc<Message>> =
+        of_turn.filter(|message| !is_left(message)).take_while(is_cut).collect();
+    tail.into_iter().rev().map(|message| message.text()).collect()
 }
 
 fn without_calls(parts: Vec<Part>) -> Vec<Part> {
     parts.into_iter().filter(|part| !matches!(part.body, PartBody::ToolCall(_))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(turn: TurnId, role: MessageRole, parts: Vec<Part>) -> Arc<Message> {
+        Arc::new(Message {
+            id: MessageId::new(),
+            seq: 1,
+            role,
+            person: None,
+            turn: Some(turn),
+            parts,
+            blocks: None,
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        })
+    }
+
+    #[test]
+    fn what_was_cut_off_belongs_to_the_end_unless_something_was_answered_between() {
+        let (turn, other) = (TurnId::new(), TurnId::new());
+        let asks = || message(turn, MessageRole::User, Vec::new());
+        let cut = |turn, text: &str| {
+            let parts = vec![Part::assistant_text(text), Part::sentinel(Sentinel::Interrupted)];
+            message(turn, MessageRole::Assistant, parts)
+        };
+        let result = || message(turn, MessageRole::Tool, Vec::new());
+        let table = [
+            (vec![asks()], "", ""),
+            (vec![cut(other, "x "), asks(), cut(turn, "a "), cut(turn, "b ")], "a b ", "a b "),
+            (vec![cut(other, "x "), asks()], "", ""),
+            (vec![asks(), cut(turn, "a "), asks()], "", "a "),
+            (vec![asks(), cut(turn, "a "), asks(), cut(turn, "b "), asks()], "", "a b "),
+            (vec![asks(), cut(turn, "a "), asks(), cut(turn, "b ")], "b ", "a b "),
+            (vec![asks(), cut(turn, "a "), result(), asks()], "", ""),
+        ];
+        for (history, replied, failed) in table {
+            let text = |state| interrupted_before(&history, turn, state);
+            assert_eq!(text(TurnState::Complete), replied, "{history:?}");
+            assert_eq!(text(TurnState::Cancelled), replied, "{history:?}");
+            assert_eq!(text(TurnState::Failed), failed, "{history:?}");
+        }
+    }
 }
