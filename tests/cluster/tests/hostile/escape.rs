@@ -1,4 +1,4 @@
-//! The list of escapes, tried from inside.
+//! The list of escapes, tried from inside: by a tool, and by the init script of a build.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::kubectl::{LONG, address, object, objects, until};
 use famulus_cluster_tests::release::{Release, name};
 
-use crate::kinds::{Kind, classes, long, plugin, pod, run, tool};
+use crate::kinds::{Kind, classes, long, plugin, pod, run, tool, with_init};
 
 const FILES: [(&str, &str); 5] = [
     ("escape/run.py", include_str!("escape/run.py")),
@@ -44,8 +44,39 @@ const HARMLESS: [(&[Kind], &str, &str); 13] = [
     (OWN, "runner: lists descriptors of the supervisor", "numbers; none of them can be opened"),
 ];
 
+/// What an init script may do, wherever it runs, and why that lets nobody out.
+const HARMLESS_IN_A_BUILD: [(&str, &str); 4] = [
+    ("runner: takes the port of ", "nobody listens there, and nobody is let in"),
+    ("network: connects to public canary", PUBLIC),
+    ("network: asks the public for names", PUBLIC),
+    ("network: sends echo requests to public canary", PUBLIC),
+];
+
+const PUBLIC: &str = "builds have the internet, for packages";
+
+/// Nobody waits for the result of a build's call.
+const NOT_OF_A_BUILD: &str = "network: control: reaches the way of results";
+
 /// gVisor: the kernel that is asked is the sandbox's own.
 const OWN: &[Kind] = &[Kind::Gvisor];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Tool,
+    Init,
+}
+
+impl Place {
+    fn of(self, kind: Kind) -> String {
+        match self {
+            Self::Tool => format!("escape-{}", kind.name()),
+            Self::Init => format!("escape-init-{}", kind.name()),
+        }
+    }
+}
+
+/// What came of each attempt, by `PART: ATTEMPT`.
+type Outcomes = BTreeMap<String, String>;
 
 #[tokio::test]
 async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
@@ -57,55 +88,93 @@ async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
     let neighbour = "escape-neighbour";
     release.apply(&plugin(neighbour, Kind::Host, &files, &json!({}))).await;
     for kind in Kind::ALL {
-        let name = format!("escape-{}", kind.name());
-        release.apply(&plugin(&name, kind, &files, &json!({}))).await;
+        release.apply(&plugin(&Place::Tool.of(kind), kind, &files, &json!({}))).await;
     }
     release.condition(neighbour, "Ready=True").await;
     run(&release, neighbour, "escape", &json!({"part": "runner"})).await;
-    let around = around(&release, neighbour).await;
+    let around = around(&release, neighbour).await.to_string();
 
+    let seen = tool("seen", "run.sh", &[]);
+    files.extend([
+        ("around.json", around.as_str()),
+        ("init.py", include_str!("escape/init.py")),
+        ("seen/manifest.json", seen.as_str()),
+        ("seen/run.sh", "#!/bin/sh\ncat ../tried.json\n"),
+    ]);
+    for kind in Kind::ALL {
+        release.apply(&with_init(&Place::Init.of(kind), kind, &files)).await;
+    }
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
-        let name = format!("escape-{}", kind.name());
+        let name = Place::Tool.of(kind);
         release.condition(&name, "Ready=True").await;
-        let mut outcomes = BTreeMap::new();
-        for part in PARTS {
-            let given = json!({"part": part, "around": around.to_string()});
-            let run = run(&release, &name, "escape", &given).await;
-            let text = run["output"]["text"].as_str().unwrap();
-            let of_part: BTreeMap<String, String> = serde_json::from_str(text)
-                .unwrap_or_else(|error| panic!("{name}, {part}: {error}: {run}"));
-            println!("{name}, {part}: {} attempts in {} ms", of_part.len(), run["millis"]);
-            outcomes.extend(
-                of_part.into_iter().map(|(name, outcome)| (format!("{part}: {name}"), outcome)),
-            );
-        }
+        let outcomes = of_tool(&release, &name, &around).await;
         is_of_this_kind(&release, kind, &name).await;
-        wrong.extend(judged(kind, &outcomes));
+        wrong.extend(judged(kind, Place::Tool, &outcomes));
+    }
+    for kind in Kind::ALL {
+        let name = Place::Init.of(kind);
+        release.condition(&name, "Ready=True").await;
+        wrong.extend(judged(kind, Place::Init, &of_init(&release, &name).await));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    release.delete(&[neighbour, "escape-host", "escape-user", "escape-gvisor"]).await;
+    let all = Kind::ALL.map(|kind| [Place::Tool.of(kind), Place::Init.of(kind)]);
+    let all: Vec<&str> = all.as_flattened().iter().map(String::as_str).collect();
+    release.delete(&[&[neighbour], all.as_slice()].concat()).await;
+}
+
+async fn of_tool(release: &Release, name: &str, around: &str) -> Outcomes {
+    let mut outcomes = Outcomes::new();
+    for part in PARTS {
+        let run = run(release, name, "escape", &json!({"part": part, "around": around})).await;
+        let text = run["output"]["text"].as_str().unwrap();
+        let of_part: Outcomes = serde_json::from_str(text)
+            .unwrap_or_else(|error| panic!("{name}, {part}: {error}: {run}"));
+        println!("{name}, {part}: {} attempts in {} ms", of_part.len(), run["millis"]);
+        outcomes.extend(named(part, of_part));
+    }
+    outcomes
+}
+
+async fn of_init(release: &Release, name: &str) -> Outcomes {
+    let run = run(release, name, "seen", &json!({})).await;
+    let text = run["output"]["text"].as_str().unwrap();
+    let by_part: BTreeMap<String, Outcomes> =
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {run}"));
+    by_part.into_iter().flat_map(|(part, outcomes)| named(&part, outcomes)).collect()
+}
+
+fn named(part: &str, outcomes: Outcomes) -> Outcomes {
+    outcomes.into_iter().map(|(attempt, came)| (format!("{part}: {attempt}"), came)).collect()
 }
 
 /// What went otherwise than it must.
-fn judged(kind: Kind, outcomes: &BTreeMap<String, String>) -> Vec<String> {
+fn judged(kind: Kind, place: Place, outcomes: &Outcomes) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut blocked = 0;
     for (attempt, outcome) in outcomes {
         let succeeded = outcome.starts_with("SUCCEEDED");
-        let is_control = attempt.contains(": control: ");
-        let is_harmless =
-            HARMLESS.iter().any(|(kinds, name, _why)| kinds.contains(&kind) && attempt == name);
+        let must =
+            attempt.contains(": control: ") && !(place == Place::Init && attempt == NOT_OF_A_BUILD);
         blocked += usize::from(outcome.starts_with("blocked"));
-        if outcome.starts_with("broken") || succeeded != is_control && !(succeeded && is_harmless) {
-            wrong.push(format!("{kind:?}, {attempt}: {outcome}"));
+        let harms = succeeded && !must && !is_harmless(kind, place, attempt);
+        if outcome.starts_with("broken") || must && !succeeded || harms {
+            wrong.push(format!("{kind:?}, {place:?}, {attempt}: {outcome}"));
         }
     }
-    println!("{kind:?}: {} attempts, {blocked} blocked", outcomes.len());
+    println!("{kind:?}, {place:?}: {} attempts, {blocked} blocked", outcomes.len());
     if outcomes.len() < ATTEMPTS {
-        wrong.push(format!("{kind:?}: {} attempts of {ATTEMPTS}", outcomes.len()));
+        wrong.push(format!("{kind:?}, {place:?}: {} attempts of {ATTEMPTS}", outcomes.len()));
     }
     wrong
+}
+
+fn is_harmless(kind: Kind, place: Place, attempt: &str) -> bool {
+    let anywhere =
+        HARMLESS.iter().any(|(kinds, name, _why)| kinds.contains(&kind) && attempt == *name);
+    let in_a_build = place == Place::Init
+        && HARMLESS_IN_A_BUILD.iter().any(|(name, _why)| attempt.starts_with(name));
+    anywhere || in_a_build
 }
 
 /// Where others are.

@@ -74,6 +74,16 @@ pub(crate) fn plugin(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Valu
     .to_string()
 }
 
+/// A plugin whose `init.py` may take as long as a build.
+pub(crate) fn with_init(name: &str, kind: Kind, files: &[(&str, &str)]) -> String {
+    let mut whole: Value = serde_json::from_str(&plugin(name, kind, files, &json!({}))).unwrap();
+    let manifest = &mut whole["spec"]["source"]["inline"]["files"][0]["content"];
+    let mut content: Value = serde_json::from_str(manifest.as_str().unwrap()).unwrap();
+    content["init"] = json!({"entrypoint": "init.py", "async": true});
+    *manifest = json!(content.to_string());
+    whole.to_string()
+}
+
 /// A plugin of one Python tool, which is told what to do; see [`plugin`] for the spec.
 pub(crate) fn program(
     name: &str,

@@ -12,6 +12,7 @@ import kernel
 import network
 import runner
 
+PARTS = {one.__name__: one for one in (kernel, runner, files, network)}
 SECONDS = 4  # for one attempt; what hangs is blocked
 AT_ONCE = 8
 
@@ -42,16 +43,20 @@ def end(child, receive):
         return (said.read() or b"").decode() or f"blocked: ended by {status}"
 
 
-assert platform.machine() == "x86_64", "the numbers of the system calls are those of x86_64"
-given = json.load(sys.stdin)
-around = json.loads(given.get("around", "{}"))
-if given["part"] == "version":
-    print(open("/proc/version").read())
-    sys.exit()
-part = {one.__name__: one for one in (kernel, runner, files, network)}[given["part"]]
-waiting, outcomes = list(part.ATTEMPTS.items()), {}
-while waiting:
-    batch, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
-    begun = [(name, *begin(act, around)) for name, act in batch]
-    outcomes |= {name: end(child, receive) for name, child, receive in begun}
-json.dump(outcomes, sys.stdout)
+def tried(part, around):
+    """What came of each attempt on the list of a part."""
+    assert platform.machine() == "x86_64", "the numbers of the system calls are those of x86_64"
+    waiting, outcomes = list(PARTS[part].ATTEMPTS.items()), {}
+    while waiting:
+        batch, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        begun = [(name, *begin(act, around)) for name, act in batch]
+        outcomes |= {name: end(child, receive) for name, child, receive in begun}
+    return outcomes
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    if given["part"] == "version":
+        print(open("/proc/version").read())
+    else:
+        json.dump(tried(given["part"], json.loads(given["around"])), sys.stdout)
