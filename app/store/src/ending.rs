@@ -1,6 +1,7 @@
 //! What every end of a turn settles, and the end of a turn that no worker could finish.
 
 use crate::{
+    codec::decode_parts,
     db::{Scope, Store},
     error::Error,
     events,
@@ -13,7 +14,7 @@ use famulus_core::{
     event::{Envelope, Event, EventId, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::Address,
-    message::{MessageRole, Part, Sentinel},
+    message::{MessageRole, Part, Sentinel, visible_text},
     turn::{Burial, Fence, NewMessage, TurnState},
 };
 use famulus_queue::{
@@ -46,6 +47,7 @@ pub(crate) async fn bury(
     };
     let message =
         history::append(&mut tx, place, seq, MessageRole::Assistant, message, None).await?;
+    let text = broken_off(&mut tx, place).await?;
     // Viewers drop what the last workers showed and never recorded, and are told the end.
     let id = |number| EventId { fence: fence.token, number };
     let row = sqlx::query!(
@@ -61,12 +63,8 @@ pub(crate) async fn bury(
     .await
     .map_err(Error::on("fail the turn"))?;
     let last = EventId { fence: row.shown_fence, number: row.shown_number };
-    let complete = Event::Complete {
-        turn,
-        state: TurnState::Failed,
-        message: Some(message.id),
-        text: String::new(),
-    };
+    let complete =
+        Event::Complete { turn, state: TurnState::Failed, message: Some(message.id), text };
     let events: Vec<Arc<Envelope>> = (1..)
         .zip([Event::Resumed { turn, last }, complete])
         .map(|(number, event)| {
@@ -93,6 +91,26 @@ pub(crate) async fn bury(
     store.hints.announce(Topic::Control);
     news.announce(&store.hints);
     Ok(events)
+}
+
+/// What stands of replies that broke off behind the last one that was whole.
+async fn broken_off(conn: &mut PgConnection, place: Place) -> Result<String, Error> {
+    let messages = sqlx::query_scalar!(
+        "with said as (
+             select seq, parts, model from message
+             where conversation_id = $1 and turn_ord = $2 and turn_id = $3 and role = 'assistant'
+         )
+         select parts from said
+         where seq > coalesce((select max(seq) from said where model is not null), 0)
+         order by seq",
+        place.conversation,
+        place.ord,
+        place.turn.0,
+    )
+    .fetch_all(conn)
+    .await
+    .map_err(Error::on("read what the turn said"))?;
+    messages.iter().map(|parts| Ok(visible_text(&decode_parts(parts)?))).collect()
 }
 
 /// The end of a turn.

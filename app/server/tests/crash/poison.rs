@@ -3,7 +3,7 @@
 use crate::{
     alone, server,
     support::{
-        checker::Faults,
+        checker::{Faults, watched},
         client::Meeting,
         script::{Script, Word},
         world::{Settings, World},
@@ -128,6 +128,9 @@ async fn given_up(crash: &'static str, script: Script, after: u32) -> Result<()>
         ensure!(deaths == after, "it was given up after {deaths} deaths");
         let told: Vec<String> = shown(world, turn).await?;
         ensure!(told.last().is_some_and(|last| last == "complete"), "viewers saw {told:?}");
+        let (ending, reply) =
+            (ended_with(world, turn).await?, watched::reply(&world.database.admin, turn).await?);
+        ensure!(ending == reply, "it was said to end with {ending:?}, and {reply:?} stands");
 
         let dead = person.client.get("/v1/queue/dead").await?;
         let reason = dead["jobs"][0]["reason"].as_str().unwrap_or_default();
@@ -170,6 +173,18 @@ async fn died(world: &World) -> Result<bool> {
 
 /// The kinds of a turn's events.
 async fn shown(world: &World, turn: Uuid) -> Result<Vec<String>> {
+    let events = events(world, turn).await?;
+    Ok(events.iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+/// The text that viewers were told at the end of a turn.
+async fn ended_with(world: &World, turn: Uuid) -> Result<String> {
+    let events = events(world, turn).await?;
+    let last = events.last().context("nothing was shown")?;
+    Ok(last["text"].as_str().context("the last event has no text")?.to_owned())
+}
+
+async fn events(world: &World, turn: Uuid) -> Result<Vec<Value>> {
     let rows: Vec<Vec<u8>> =
         sqlx::query_scalar("select data from event where turn_id = $1 order by fence, number")
             .bind(turn)
@@ -178,7 +193,7 @@ async fn shown(world: &World, turn: Uuid) -> Result<Vec<String>> {
     rows.iter()
         .map(|data| {
             let event: Value = serde_json::from_slice(data)?;
-            Ok(event["event"]["type"].as_str().unwrap_or_default().to_owned())
+            Ok(event["event"].clone())
         })
         .collect()
 }

@@ -21,3 +21,9 @@ pub(crate) async fn check(admin: &PgPool, viewer: &Viewer, turn: Uuid) -> Result
     );
     Ok(())
 }
+
+/// What the transcript has a turn end with.
+pub(crate) async fn reply(admin: &PgPool, turn: Uuid) -> Result<String> {
+    let messages = tables::messages(admin, Some(turn)).await?.remove(&turn).unwrap_or_default();
+    Ok(tables::reply(&messages))
+}
