@@ -54,9 +54,6 @@ const HARMLESS_IN_A_BUILD: [(&str, &str); 4] = [
 
 const PUBLIC: &str = "builds have the internet, for packages";
 
-/// Nobody waits for the result of a build's call.
-const NOT_OF_A_BUILD: &str = "network: control: reaches the way of results";
-
 /// gVisor: the kernel that is asked is the sandbox's own.
 const OWN: &[Kind] = &[Kind::Gvisor];
 
@@ -154,8 +151,7 @@ fn judged(kind: Kind, place: Place, outcomes: &Outcomes) -> Vec<String> {
     let mut blocked = 0;
     for (attempt, outcome) in outcomes {
         let succeeded = outcome.starts_with("SUCCEEDED");
-        let must =
-            attempt.contains(": control: ") && !(place == Place::Init && attempt == NOT_OF_A_BUILD);
+        let must = attempt.contains(": control: ");
         blocked += usize::from(outcome.starts_with("blocked"));
         let harms = succeeded && !must && !is_harmless(kind, place, attempt);
         if outcome.starts_with("broken") || must && !succeeded || harms {
