@@ -77,8 +77,18 @@ pub(crate) struct PodState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     at: Timestamp,
+    pub(crate) cause: EndCause,
+}
+
+/// Why a container ended, as far as its node tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndCause {
     /// It took more memory than it may have.
-    pub(crate) for_memory: bool,
+    Memory,
+    /// It was killed. The node does not always see that the kernel did it for memory: the end may be
+    /// told before its cause, and of gVisor's processes only that they are gone.
+    Killed,
+    Exited(i32),
 }
 
 impl Runner {
@@ -188,12 +198,22 @@ impl PodState {
     }
 }
 
+/// 128 and the number of the signal.
+const BY_SIGKILL: i32 = 137;
+/// What containerd's shim for gVisor tells of a sandbox that it could not wait for.
+const GVISOR_IS_GONE: i32 = 128;
+
 /// A runner's Pod has one container.
 fn ended_before(status: &PodStatus) -> Option<Ended> {
     let last = status.container_statuses.as_ref()?.first()?.last_state.as_ref()?;
     let end = last.terminated.as_ref()?;
     let at = end.finished_at.as_ref().map_or(Timestamp::MIN, |time| time.0);
-    Some(Ended { at, for_memory: end.reason.as_deref() == Some("OOMKilled") })
+    let cause = match (end.reason.as_deref(), end.exit_code) {
+        (Some("OOMKilled"), _) => EndCause::Memory,
+        (_, BY_SIGKILL | GVISOR_IS_GONE) => EndCause::Killed,
+        (_, code) => EndCause::Exited(code),
+    };
+    Some(Ended { at, cause })
 }
 
 fn memory_of(spec: &PodSpec) -> Option<String> {
