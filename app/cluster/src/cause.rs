@@ -1,19 +1,14 @@
 //! Why a runner ended in the middle of a call: it does not know itself, the cluster tells it.
 
-use std::time::Duration;
-
 use famulus_protocol::{CallResult, Failure, Outcome, Reason};
 use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 use crate::runner::{EndCause, Ended, Runner};
 
-/// The kubelet tells it up to some seconds after the successor serves, and later on a busy node.
-const TOLD: Duration = Duration::from_secs(10);
-
 impl Cluster {
-    /// The result; if its call was lost with a runner that took more memory than it may have, or that
-    /// most likely did, it says so. `before` is how that runner's container had ended when the call was sent.
+    /// The result; if its call was lost with a runner that took more memory than it may have, or may
+    /// have done so, it says so and names the limit. `before` is how that runner's container had ended when the call was sent.
     pub(crate) async fn explain(
         &self,
         mut result: CallResult,
@@ -31,17 +26,19 @@ impl Cluster {
         if lost.is_empty() {
             return result;
         }
-        let Ok(end) = timeout(TOLD, self.end_of(runner, before)).await else { return result };
+        let end = timeout(self.timeouts.cause, self.end_of(runner, before)).await;
         let limit = runner.memory.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
-        let how = match end.cause {
-            EndCause::Memory => {
-                format!("took more memory than its limit{limit} and was ended while the call ran")
+        let too_much = format!("took more memory than its limit{limit}");
+        let how = match end.map(|end| end.cause) {
+            Ok(EndCause::Memory) => format!("{too_much} and was ended while the call ran"),
+            Ok(EndCause::Killed) => {
+                format!("was killed while the call ran, most likely because it {too_much}")
             }
-            EndCause::Killed => format!(
-                "was killed while the call ran, most likely because it took more memory than its \
-                 limit{limit}"
+            Err(_elapsed) => format!(
+                "ended while the call ran, and the cluster does not say why, perhaps because it \
+                 {too_much}"
             ),
-            EndCause::Exited(code) => {
+            Ok(EndCause::Exited(code)) => {
                 tracing::warn!(pod = runner.pod, code, "a runner ended while a call ran");
                 return result;
             }

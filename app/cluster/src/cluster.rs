@@ -69,6 +69,9 @@ pub struct Timeouts {
     pub reach: Duration,
     /// A runner that has a call and does not answer.
     pub lost: Duration,
+    /// Why a runner ended: the kubelet tells it up to some seconds after the successor serves, and
+    /// later on a busy node.
+    pub cause: Duration,
     /// The end of a call that was stopped: a tool is asked, and then killed.
     pub stop: Duration,
     /// The list of all Plugins, whose files may be in it.
@@ -82,6 +85,7 @@ impl Default for Timeouts {
             start: Duration::from_mins(2),
             reach: Duration::from_secs(20),
             lost: Duration::from_mins(1),
+            cause: Duration::from_secs(10),
             stop: Duration::from_secs(10),
             list: Duration::from_mins(1),
         }

@@ -81,7 +81,8 @@ async fn a_runner_that_is_lost_in_the_middle_leaves_the_outcome_open() {
 
 #[tokio::test]
 async fn a_runner_that_is_lost_to_its_memory_limit_is_named_so() {
-    lost_to("OOMKilled", 137, "took more memory than its limit of 256Mi and was ended").await;
+    let how = "took more memory than its limit of 256Mi and was ended while the call ran";
+    lost_to(Some(("OOMKilled", 137)), how).await;
 }
 
 /// The node may see the end without the cause: a container's end may be told before its cause, and
@@ -91,12 +92,21 @@ async fn a_runner_that_was_killed_unseen_names_its_memory_limit() {
     for code in [137, 128] {
         let how = "was killed while the call ran, most likely because it took more memory than its \
                    limit of 256Mi";
-        lost_to("Error", code, how).await;
+        lost_to(Some(("Error", code)), how).await;
     }
 }
 
-async fn lost_to(reason: &str, code: i32, how: &str) {
-    let bench = Bench::new().await;
+#[tokio::test]
+async fn a_runner_whose_end_is_not_told_names_its_memory_limit() {
+    let how = "ended while the call ran, and the cluster does not say why, perhaps because it took \
+               more memory than its limit of 256Mi";
+    lost_to(None, how).await;
+}
+
+/// `end` is what the node tells of it, with the exit code.
+async fn lost_to(end: Option<(&str, i32)>, how: &str) {
+    let cause = Duration::from_secs(2);
+    let bench = Bench::with(Timeouts { cause, ..Timeouts::default() }).await;
     bench.plugin.tool("count", json!({}), COUNTED);
     let address = address();
     let mut runner = bench.plugin.start(address);
@@ -112,9 +122,11 @@ async fn lost_to(reason: &str, code: i32, how: &str) {
         let successor = bench.plugin.start(address);
         // It serves before the cluster tells why it was started.
         tokio::time::sleep(Duration::from_millis(600)).await;
-        bench.api.change("pods", "one", |pod| {
-            pod["status"]["containerStatuses"] = ended(reason, code, "2026-11-21T10:05:00Z");
-        });
+        if let Some((reason, code)) = end {
+            bench.api.change("pods", "one", |pod| {
+                pod["status"]["containerStatuses"] = ended(reason, code, "2026-11-21T10:05:00Z");
+            });
+        }
         successor
     };
     let (answer, _successor) = tokio::join!(call, crash);
@@ -122,7 +134,7 @@ async fn lost_to(reason: &str, code: i32, how: &str) {
     let expected = format!("the sandbox {how}");
     let is_named = matches!(&run.output, RunOutput::Unknown(why)
         if why.starts_with(&expected) && why.contains("its outcome is unknown"));
-    assert!(is_named, "{reason} {code}: {run:?}");
+    assert!(is_named, "{end:?}: {run:?}");
 }
 
 #[tokio::test]

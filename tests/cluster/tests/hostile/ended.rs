@@ -1,5 +1,5 @@
 //! The whole container of a runner is killed, as a kernel with cgroup v2 does when one of its
-//! processes takes too much memory: the call that ran says so, the next finds the plugin anew, and a
+//! processes takes too much memory: the call that ran names the limit, the next finds the plugin anew, and a
 //! neighbour's call goes on meanwhile.
 
 use std::time::Duration;
@@ -38,7 +38,9 @@ async fn of(release: &Release, kind: Kind) {
     let before = of_pod(&killed).len();
     let lost = async {
         let said = run(release, &name, "sleep", &json!({"what": "25"})).await;
-        assert!(said.to_string().contains("ended while the call ran"), "{name}: {said}");
+        let limit = &killed["spec"]["containers"][0]["resources"]["limits"]["memory"];
+        let words = format!("took more memory than its limit of {}", limit.as_str().unwrap());
+        assert!(said.to_string().contains(&words), "{name}: {said}");
     };
     let kill = async {
         until(&format!("{name} runs"), LONG, async || {
