@@ -57,7 +57,7 @@ async fn giving_up_and_trying_again_may_be_the_last() -> Result<()> {
 
 async fn dies_given_up(world: &World, crash: &str) -> Result<()> {
     world.fleet.start_with(0, &[("FAMULUS_CRASH", "model.ask:after:1")]).await?;
-    let person = world.person()?;
+    let person = world.person().await?;
     let conversation = person.client.converse().await?;
     let sent = person.say(conversation, Script::default(), Meeting::Queue).await?;
     let turn = sent.ack.turn;
@@ -109,7 +109,7 @@ async fn given_up(crash: &'static str, script: Script, after: u32) -> Result<()>
     let settings = Settings { max_attempts: ATTEMPTS, ..Settings::new(server()?) };
     World::run(settings, async |world| {
         world.fleet.start_with(0, &[("FAMULUS_CRASH", crash)]).await?;
-        let person = world.person()?;
+        let person = world.person().await?;
         let conversation = person.client.converse().await?;
         let sent = person.say(conversation, script.clone(), Meeting::Queue).await?;
         let turn = sent.ack.turn;

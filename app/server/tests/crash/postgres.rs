@@ -55,7 +55,7 @@ async fn survive(world: &World, data_dir: &Path) -> Result<()> {
     for place in 0..PROCESSES {
         world.fleet.start(place).await?;
     }
-    let person = world.person()?;
+    let person = world.person().await?;
     let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
     let _ended = end.clone().drop_guard();
     let talking = try_join_all(

@@ -9,27 +9,25 @@ use crate::{
     },
 };
 use anyhow::{Result, bail};
-
-const CLIENTS: usize = 6;
+use std::ops::Range;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_deaths_lose_and_double_nothing() -> Result<()> {
-    deaths(60).await
+    deaths(60, 6, 150..400).await
 }
 
-/// The benchmark `q4` has 10,000.
 mod soak {
-    /// What is noticed in scenes that were made for it is noticed in the storm, too. That leases are not
-    /// kept harms nothing there: whoever was robbed of a turn finds its writes refused.
+    /// What is noticed in scenes that were made for it is noticed in the storm, too.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_storm_notices_each_safety_that_is_taken_out() -> anyhow::Result<()> {
         super::is_noticed("fencing", "is told as").await?;
-        super::is_noticed("deduplication", "stored as").await
+        super::is_noticed("deduplication", "stored as").await?;
+        super::is_noticed("lease", "the lease of").await
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_thousand_random_deaths_lose_and_double_nothing() -> anyhow::Result<()> {
-        super::deaths(1_000).await
+    async fn ten_thousand_random_deaths_lose_and_double_nothing() -> anyhow::Result<()> {
+        super::deaths(10_000, 12, 50..200).await
     }
 }
 
@@ -44,7 +42,7 @@ async fn is_noticed(safety: &'static str, sign: &str) -> Result<()> {
         let found = World::run(settings.clone(), async |world| {
             let storm = Storm { kills: 60, processes: 3, gap: 150..400, tell: |_| {} };
             // Work without a safety may end badly, or never. The checker says what is left of it.
-            if let Err(error) = storm.endure(world, CLIENTS, &mut seed).await {
+            if let Err(error) = storm.endure(world, 6, &mut seed).await {
                 eprintln!("without {safety}: {error:#}");
             }
             world.violations(Faults::Deaths).await
@@ -58,13 +56,15 @@ async fn is_noticed(safety: &'static str, sign: &str) -> Result<()> {
     bail!("{STORMS} storms without {safety} showed no `{sign}`")
 }
 
-async fn deaths(kills: u32) -> Result<()> {
+/// `gap` is in milliseconds, between two deaths.
+async fn deaths(kills: u32, clients: usize, gap: Range<u64>) -> Result<()> {
     let _turn = alone().await;
     let mut seed = fresh_seed("random deaths");
-    let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000_000, ..Settings::new(server()?) };
     World::run(settings, async |world| {
-        let storm = Storm { kills, processes: 3, gap: 150..400, tell: |_| {} };
-        let done = storm.endure(world, CLIENTS, &mut seed).await?;
+        let tell = |deaths| eprintln!("{deaths} deaths");
+        let storm = Storm { kills, processes: 3, gap, tell };
+        let done = storm.endure(world, clients, &mut seed).await?;
         eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
         world.check(Faults::Deaths).await
     })

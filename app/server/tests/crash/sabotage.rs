@@ -67,7 +67,7 @@ async fn it_notices_that_writes_are_not_fenced() -> Result<()> {
     is_noticed("fencing", "is told as", Duration::from_secs(1), Faults::Deaths, async |world| {
         const TURNS: usize = 4;
         world.fleet.start(0).await?;
-        let person = world.person()?;
+        let person = world.person().await?;
         world.counter.hold(true);
         for _ in 0..TURNS {
             let conversation = person.client.converse().await?;
@@ -90,7 +90,7 @@ async fn it_notices_that_writes_are_not_fenced() -> Result<()> {
 async fn it_notices_that_repeats_are_accepted() -> Result<()> {
     is_noticed("deduplication", "stored as", Duration::from_secs(10), Faults::None, async |world| {
         world.fleet.start(0).await?;
-        let person = world.person()?;
+        let person = world.person().await?;
         let conversation = person.client.converse().await?;
         for number in 0..3 {
             let sent =
@@ -114,7 +114,7 @@ async fn it_notices_that_leases_are_not_kept() -> Result<()> {
     is_noticed("lease", "was taken over", Duration::from_mins(1), Faults::None, async |world| {
         world.fleet.start(0).await?;
         world.fleet.start(1).await?;
-        let person = world.person()?;
+        let person = world.person().await?;
         for _ in 0..8 {
             let conversation = person.client.converse().await?;
             let script = Script::new(&[&[Word::A], &[Word::B]]).long();

@@ -48,7 +48,7 @@ impl Storm {
         for place in 0..self.processes {
             world.fleet.start(place).await?;
         }
-        let person = world.person()?;
+        let person = world.person().await?;
         let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
         let talking = try_join_all(
             (0..clients).map(|_| chatter(world, person.clone(), seed.fork(), no_more.clone())),

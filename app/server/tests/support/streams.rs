@@ -62,7 +62,7 @@ pub(crate) async fn run(world: &World, trials: Trials, mut seed: Seed) -> Result
     for place in 0..trials.processes {
         world.fleet.start(place).await?;
     }
-    let person = world.person()?;
+    let person = world.person().await?;
     let mut viewers = gather(world, &person, trials.viewers).await?;
     for number in 0..trials.rounds {
         let fault = *seed.pick(&FAULTS).context("there are faults")?;

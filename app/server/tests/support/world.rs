@@ -1,7 +1,7 @@
 //! One run: a database, a fleet on it, a counter, a receiver, and everybody's logs.
 
 use crate::support::{
-    checker::{self, Faults},
+    checker::{self, Faults, leases},
     client::Client,
     counter::Counter,
     database::Database,
@@ -112,8 +112,10 @@ impl World {
         })
     }
 
-    /// Somebody with the owner's token, which the first process has made.
-    pub(crate) fn person(&self) -> Result<Person> {
+    /// Somebody with the owner's token, which the first process has made. From now on it is seen
+    /// whether leases are kept.
+    pub(crate) async fn person(&self) -> Result<Person> {
+        leases::watch(&self.database.admin).await?;
         let token = fs::read_to_string(self.folder.path().join("token"))?;
         let client = Client::new(Arc::clone(&self.fleet), token.trim().to_owned())?;
         Ok(Person { client, log: Arc::clone(&self.log) })

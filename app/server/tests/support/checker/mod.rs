@@ -9,6 +9,7 @@ mod calls;
 mod constraints;
 mod deliveries;
 mod files;
+pub(crate) mod leases;
 mod order;
 mod queue;
 mod schedules;
@@ -41,6 +42,7 @@ pub(crate) async fn check(world: &World, faults: Faults) -> Result<Vec<String>> 
     schedules::check(world, &tables, &mut found);
     deliveries::check(world, &tables, &mut found);
     queue::check(&tables, &mut found);
+    leases::check(&world.database.admin, &mut found).await?;
     shown::check(world, &tables, faults, &mut found).await?;
     files::check(world, &mut found).await?;
     constraints::check(&world.database.admin, &mut found).await?;
