@@ -19,6 +19,9 @@ use tokio::{
 /// Asks whether a key was counted, and counts nothing.
 const ASKS: &str = "ask";
 
+/// Lets go of what came of a key, as a runner does of a result that is acknowledged.
+const LETS_GO: &str = "acknowledge";
+
 /// One request, as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
@@ -85,6 +88,11 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         // Whether it came: what came of it is the same for all.
         let came = shared.state.lock().keys.contains(&counted.key);
         let _gone = writing.write_all(if came { b"counted\n" } else { b"unknown\n" }).await;
+        return;
+    }
+    if counted.tool == LETS_GO {
+        shared.state.lock().keys.remove(&counted.key);
+        let _gone = writing.write_all(b"gone\n").await;
         return;
     }
     let is_first = {

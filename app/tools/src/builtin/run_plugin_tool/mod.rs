@@ -155,7 +155,9 @@ impl Tool for RunPluginTool {
         let id = context.key.to_string();
         // What is recorded of a call that ends later is not its result: that comes by itself.
         if *recorded != output(&arguments, &id, Ok(SandboxAnswer::Running)) {
+            crash::before("plugin.acknowledge");
             self.plugins.sandboxes.acknowledge(&arguments.plugin, &id).await;
+            crash::after("plugin.acknowledge");
         }
     }
 }
