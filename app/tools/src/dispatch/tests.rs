@@ -183,14 +183,17 @@ fn every_action() -> Vec<(&'static str, Value, Effect, Repeat, bool)> {
     ]
 }
 
-/// Nothing of what a plan might look at changes it: the time, what is stored, what ran before, who
-/// asks, which plugins there are, or how the arguments are written.
+/// Nothing of what a plan might look at changes it: the time, what is stored, what ran before, which
+/// plugins there are, what else is granted, or how the arguments are written. It is not told who asks.
 #[tokio::test]
 async fn a_plan_depends_on_the_call_alone() {
     let mut bench = Bench::new();
-    let plan = |bench: &Bench, tool: &str, arguments: &str| {
-        let checked = bench.catalogue.checked(&call_of(tool, arguments), &Grants::all());
+    let granted = |bench: &Bench, grants: &Grants, tool: &str, arguments: &str| {
+        let checked = bench.catalogue.checked(&call_of(tool, arguments), grants);
         checked.map_or_else(Plan::refused, |checked| checked.plan())
+    };
+    let plan = |bench: &Bench, tool: &str, arguments: &str| {
+        granted(bench, &Grants::all(), tool, arguments)
     };
     let all = |bench: &Bench| -> Vec<Plan> {
         every_action().iter().map(|(tool, it, ..)| plan(bench, tool, &it.to_string())).collect()
@@ -218,8 +221,7 @@ async fn a_plan_depends_on_the_call_alone() {
     bench.clock.advance(SignedDuration::from_hours(10 * 365 * 24));
     assert_eq!(all(&bench), first, "ten years later");
     bench.sandboxes.plugins.lock().clear();
-    bench.context.grants = Grants::default();
-    assert_eq!(all(&bench), first, "without plugins, and by somebody else");
+    assert_eq!(all(&bench), first, "without plugins");
     assert_eq!(all(&Bench::playing(|_| Play::Later)), first, "elsewhere");
     for (tool, arguments, ..) in every_action() {
         let written = arguments.as_object().unwrap().iter().rev();
@@ -227,6 +229,23 @@ async fn a_plan_depends_on_the_call_alone() {
         let written = format!(" {{{}\t}} ", written.join(" ,"));
         let compact = plan(&bench, tool, &arguments.to_string());
         assert_eq!(plan(&bench, tool, &written), compact, "{written}");
+    }
+
+    let grant_of = |tool: &str, arguments: &Value| {
+        let action = arguments["action"].as_str().map(|action| format!("{tool}.{action}"));
+        action.unwrap_or_else(|| tool.to_owned())
+    };
+    let grants: Vec<String> =
+        every_action().iter().map(|(tool, it, ..)| grant_of(tool, it)).collect();
+    for ((tool, arguments, ..), first) in every_action().iter().zip(&first) {
+        let (own, arguments) = (grant_of(tool, arguments), arguments.to_string());
+        for grant in [*tool, own.as_str()] {
+            let plan = granted(&bench, &Grants::from_names([grant]), tool, &arguments);
+            assert_eq!(plan, *first, "{tool} {arguments} by the grant {grant}");
+        }
+        let others = Grants::from_names(grants.iter().filter(|grant| **grant != own).cloned());
+        let verdict = granted(&bench, &others, tool, &arguments).verdict;
+        assert!(matches!(verdict, Verdict::Refuse(_)), "{tool} {arguments} without {own}");
     }
 
     for (tool, arguments, expected) in [
