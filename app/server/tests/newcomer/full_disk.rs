@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::Write as _,
-    ops::Range,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -17,8 +16,10 @@ const DISK: u64 = 200;
 const LONG: usize = 600_000;
 /// What is left at first: some room for data, and none for another file of the write-ahead log.
 const REST: u64 = 15 * 1024 * 1024;
+/// What is left of the write-ahead log's files then, at most: they are full before the disk is.
+const LOG_REST: usize = 8 * 1024 * 1024;
 /// More than there is room for.
-const TRIES: u32 = 40;
+const TRIES: usize = 40;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `famulus up` with its data directory on a file system of its own, which goes with the process.
@@ -31,10 +32,13 @@ fn on_a_small_disk(place: &Place) -> Command {
     if !rustix::process::geteuid().is_root() {
         command.args(["--map-current-user", "--keep-caps"]);
     }
-    // Where there are no loop devices, or they are root's, one in memory is as full as any.
+    // Where there are no loop devices, or they are root's, one in memory is as full as any. Which it
+    // is, and what speaks against a loop, is said with what the program prints.
     command.args(["--mount", "sh", "-c"]).arg(
-        r#"{ mkfs.ext4 -q -m 0 "$1" && mount -o loop "$1" "$2"; } 2>/dev/null ||
-           mount -t tmpfs -o "size=$3m,mode=755" none "$2" || exit
+        r#"if { mkfs.ext4 -q -m 0 "$1" && mount -o loop "$1" "$2"; } 2>&1
+           then echo "disk: loop"
+           else mount -t tmpfs -o "size=$3m,mode=755" none "$2" && echo "disk: memory" || exit
+           fi
            chmod 755 "$2" && exec "$4" up"#,
     );
     command.arg("sh").arg(&image).arg(place.data()).arg(DISK.to_string()).arg(inner.get_program());
@@ -46,6 +50,33 @@ fn on_a_small_disk(place: &Place) -> Command {
     }
     command.stdin(Stdio::null());
     command
+}
+
+/// Whether a loop device may be had here.
+fn has_loops() -> bool {
+    rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists()
+}
+
+/// The checkpointer of the private Postgres. A server that breaks off, as one does that cannot write
+/// its log ahead, goes on with another one; a statement that fails leaves it.
+fn checkpointer(disk: &Path) -> Option<u32> {
+    let server = fs::read_to_string(disk.join("postgres/postmaster.pid")).ok()?;
+    let server = server.lines().next()?;
+    let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).ok()?;
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find(|child: &u32| {
+        let line = fs::read_to_string(format!("/proc/{child}/cmdline"));
+        line.is_ok_and(|line| line.contains("checkpointer"))
+    })
+}
+
+/// Bytes of the write-ahead log's files that were never written.
+fn log_left(disk: &Path) -> usize {
+    const PAGE: [u8; 8192] = [0; 8192];
+    let files =
+        fs::read_dir(disk.join("postgres/pg_wal")).unwrap().map(|file| file.unwrap().path());
+    let written = files.filter(|file| file.is_file()).map(|file| fs::read(file).unwrap());
+    let left = |file: Vec<u8>| file.rchunks(PAGE.len()).take_while(|page| *page == PAGE).count();
+    written.map(left).sum::<usize>() * PAGE.len()
 }
 
 /// A file that takes all the room that is left on a disk.
@@ -82,7 +113,7 @@ struct Sent {
 
 impl Sent {
     /// Sends on and on, also when nothing is taken any more.
-    async fn send(&mut self, up: &Up, numbers: Range<u32>) {
+    async fn send(&mut self, up: &Up, numbers: impl Iterator<Item = u32>) {
         for number in numbers {
             let text = format!("{number} {}", noise(number));
             match say(up, number, &text).await {
@@ -101,15 +132,26 @@ fn says_full(answer: &Value) -> bool {
 async fn a_disk_that_is_really_full_is_named_and_loses_nothing() {
     let place = Place::new("full-disk");
     let mut up = Up::from(&place, on_a_small_disk(&place));
+    assert!(up.said.contains("disk: loop") || !has_loops(), "{}", up.said);
     assert!(!up.chat("Remember that my cat is called Miso").await.is_empty());
     let disk = format!("/proc/{}/root{}", up.child.id(), place.data().display());
+    let disk = Path::new(&disk);
 
     let mut sent = Sent::default();
+    let mut numbers = 0..;
+    while log_left(disk) > LOG_REST {
+        sent.send(&up, numbers.by_ref().take(1)).await;
+        assert!(sent.refused.is_empty(), "there is room: {:?}", sent.refused);
+    }
     // A disk that fills up, and one that is full to the last byte.
-    for (rest, numbers) in [(REST, 0..TRIES), (0, TRIES..TRIES + 10)] {
-        let ballast = Ballast::fill(Path::new(&disk), rest);
+    for (rest, tries) in [(REST, TRIES), (0, 10)] {
+        let ballast = Ballast::fill(disk, rest);
         let before = sent.refused.len();
-        sent.send(&up, numbers).await;
+        let server = checkpointer(disk);
+        assert!(server.is_some(), "the server runs");
+        sent.send(&up, numbers.by_ref().take(tries)).await;
+        // For want of room in its log the server itself breaks off, and no statement alone.
+        assert!(rest == 0 || checkpointer(disk) != server, "with {rest} bytes only data failed");
         let refused = &sent.refused[before..];
         assert!(!refused.is_empty(), "a disk with {rest} bytes takes everything");
         for (number, _, status, answer) in refused {
