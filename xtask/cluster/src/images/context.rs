@@ -11,7 +11,7 @@ use xtask_shell::{Shell, output_of};
 
 use super::catalogue::{Fetched, Image, Program};
 use super::rust::{self, Profile};
-use super::{base, fetched, glibc};
+use super::{base, fetched, glibc, switches};
 
 /// Lays out the folder anew.
 pub(super) async fn lay_out(shell: &mut Shell, image: &Image, profile: Profile) -> Result<PathBuf> {
@@ -40,6 +40,7 @@ fn take(program: &Program, profile: Profile, to: &Path) -> Result<()> {
     output_of(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(&from))?;
     let content = fs::read(to).with_context(|| format!("cannot read {}", to.display()))?;
     glibc::check(program.name, &content, base::GLIBC)?;
+    switches::check(program.name, &content)?;
     Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o755))?)
 }
 

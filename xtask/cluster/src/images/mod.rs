@@ -23,6 +23,7 @@ mod glibc;
 mod proof;
 mod rust;
 mod storage;
+mod switches;
 
 use std::fs;
 use std::path::{Path, PathBuf};
