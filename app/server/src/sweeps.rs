@@ -2,7 +2,10 @@
 //! any number of processes at once, and start over after any failure.
 
 use crate::plugins::Installed;
-use famulus_core::Clock;
+use famulus_core::{
+    Clock,
+    plugin::{InstalledPlugin, InstalledPlugins},
+};
 use famulus_errors::chain;
 use famulus_queue::hint::Topic;
 use famulus_store::{Retention, Store};
@@ -100,7 +103,21 @@ pub(crate) async fn bundles(
     shutdown: CancellationToken,
 ) {
     let Installed { plugins, kept_bundles } = installed;
-    let mut beat = Beat::hourly(shutdown);
+    let forget = |list: Vec<InstalledPlugin>| {
+        let (store, now) = (store.clone(), clock.now());
+        async move { store.forget_revisions(now, &list, kept_bundles).await }
+    };
+    by_whole_lists(&*plugins, forget, Beat::hourly(shutdown)).await;
+}
+
+/// Has bundles forgotten at each beat. A list that could lack a plugin would let go what is in use.
+async fn by_whole_lists<F>(
+    plugins: &dyn InstalledPlugins,
+    mut forget: impl FnMut(Vec<InstalledPlugin>) -> F,
+    mut beat: Beat,
+) where
+    F: Future<Output = Result<u64, famulus_store::Error>>,
+{
     while beat.comes().await {
         let list = match plugins.installed().await {
             Ok(list) => list,
@@ -109,10 +126,55 @@ pub(crate) async fn bundles(
                 continue;
             }
         };
-        match store.forget_revisions(clock.now(), &list, kept_bundles).await {
+        match forget(list).await {
             Ok(0) => {}
             Ok(revisions) => tracing::info!(revisions, "bundles of plugins were let go"),
             Err(error) => tracing::warn!(error = %chain(&error), "letting bundles go failed"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use famulus_core::sandbox::SandboxError;
+    use parking_lot::Mutex;
+
+    /// Gives these answers one after another, and then the process ends.
+    struct Answers {
+        left: Mutex<Vec<Result<Vec<InstalledPlugin>, SandboxError>>>,
+        shutdown: CancellationToken,
+    }
+
+    #[async_trait]
+    impl InstalledPlugins for Answers {
+        async fn installed(&self) -> Result<Vec<InstalledPlugin>, SandboxError> {
+            let mut left = self.left.lock();
+            let answer = left.remove(0);
+            if left.is_empty() {
+                self.shutdown.cancel();
+            }
+            answer
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_whole_list_of_plugins_no_bundle_goes() {
+        let of = |name: &str| InstalledPlugin { name: name.into(), in_use: vec!["r".into()] };
+        let away = || Err(SandboxError::Away("the API server".into()));
+        let whole = vec![of("weather"), of("mail")];
+        let shutdown = CancellationToken::new();
+        let left = Mutex::new(vec![away(), Ok(whole.clone()), away()]);
+        let answers = Answers { left, shutdown: shutdown.clone() };
+        let mut forgotten_by = Vec::new();
+        let forget = |list| {
+            forgotten_by.push(list);
+            async { Ok(1) }
+        };
+        let beat = Beat { next: Duration::ZERO, then: Duration::ZERO, shutdown };
+        by_whole_lists(&answers, forget, beat).await;
+        assert_eq!(*answers.left.lock(), [], "every list was asked for");
+        assert_eq!(forgotten_by, [whole]);
     }
 }

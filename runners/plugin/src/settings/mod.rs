@@ -309,6 +309,8 @@ mod tests {
     #[test]
     fn what_is_not_said_is_the_guides() {
         let settings = read(&[]).unwrap();
+        // Over IPv6 and IPv4 alike: the app asks for a Pod by whichever address it has.
+        assert_eq!(settings.listen.to_string(), "[::]:8090");
         assert_eq!(settings.sandbox.deadlines.sync, Duration::from_secs(30));
         assert_eq!(settings.sandbox.deadlines.r#async, Duration::from_mins(5));
         assert_eq!(settings.sandbox.scratch, Path::new("/tmp"));

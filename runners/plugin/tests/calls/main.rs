@@ -14,6 +14,7 @@ mod callback;
 mod confinement;
 mod files;
 mod limits;
+mod listening;
 mod queue;
 mod results;
 mod support;

@@ -175,6 +175,12 @@ impl Runner {
         }
     }
 
+    /// Speaks to this address of the machine from now on.
+    pub(crate) fn through(&mut self, host: &str) {
+        let port = self.base.rsplit(':').next().unwrap();
+        self.base = format!("http://{host}:{port}");
+    }
+
     /// Ends it without a word, as a crash does.
     pub(crate) fn kill(&mut self) {
         let _gone = self.child.kill();
