@@ -30,6 +30,9 @@ const ATTACKS: [(&str, &str); 8] = [
 /// told of which limit, and the next call finds it anew.
 const WHOLE: &str = "took more memory than its limit of";
 
+/// gVisor may need longer than a call has to come to its limit, on a busy machine: then time ends it.
+const SLOW: &str = "was not done after 30 s";
+
 /// From the end of a call until its Pod uses what it used before.
 const BACK: Duration = Duration::from_mins(1);
 
@@ -67,7 +70,9 @@ async fn all_of(release: &Release, kind: Kind) {
         let took = begun.elapsed();
         let text = said.to_string();
         let whole = ["forks", "memory"].contains(&what) && text.contains(WHOLE);
-        assert!(text.contains(words) || whole, "{name}, {what}: {}", short(&said));
+        let slow =
+            kind == Kind::Gvisor && ["forks", "threads"].contains(&what) && text.contains(SLOW);
+        assert!(text.contains(words) || whole || slow, "{name}, {what}: {}", short(&said));
         until(&format!("{name} has given back {what}"), BACK, async || {
             let now = used(&pod);
             let is_back = now.0 <= before.0 + more.0 && now.1 <= before.1 + more.1;
