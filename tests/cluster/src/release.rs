@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::Method;
+use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
@@ -24,7 +24,7 @@ pub struct Release {
     pub token: String,
     /// One of its own, so that tests that run at once do not steer each other's turns.
     conversation: String,
-    pub client: reqwest::Client,
+    pub client: Client,
     /// The way there; it ends with this.
     _forward: Child,
 }
@@ -32,6 +32,12 @@ pub struct Release {
 /// The release that the tests are run against.
 pub fn name() -> String {
     env::var("FAMULUS_TEST_RELEASE").unwrap_or_else(|_| "famulus".to_owned())
+}
+
+/// The app hangs up on a connection on which nothing was asked for a while, and a request may be on its
+/// way at that moment: such a connection is given up first.
+fn client() -> Client {
+    Client::builder().pool_idle_timeout(Duration::from_secs(1)).build().unwrap()
 }
 
 impl Release {
@@ -62,7 +68,7 @@ impl Release {
             sandbox: format!("{name}-sandbox"),
             address: format!("http://127.0.0.1:{port}"),
             token: String::from_utf8(token).unwrap(),
-            client: reqwest::Client::new(),
+            client: client(),
             name,
             _forward: forward,
             conversation: String::new(),
