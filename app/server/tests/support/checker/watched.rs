@@ -14,7 +14,7 @@ pub(crate) async fn check(admin: &PgPool, viewer: &Viewer, turn: Uuid) -> Result
         seen == said,
         "of turn {turn} the viewer holds\n  {seen}\nand the transcript\n  {said}"
     );
-    let (ending, reply) = (viewer.ending(turn), tables::reply(&messages));
+    let (ending, reply) = (viewer.ending(turn), reply(admin, turn).await?);
     ensure!(
         ending == Some(&reply),
         "turn {turn} was said to end with\n  {ending:?}\nand the transcript has\n  {reply}\nin\n  {messages:?}"
