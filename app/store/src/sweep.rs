@@ -51,7 +51,7 @@ pub struct Fired {
 }
 
 /// A schedule whose row this transaction holds.
-struct Due {
+pub(crate) struct Due {
     id: ScheduleId,
     person: PersonId,
     host: PersonId,
@@ -74,9 +74,9 @@ struct Slot<'a> {
 }
 
 /// What is decided about one schedule.
-struct Decision {
+pub(crate) struct Decision {
     due: Due,
-    slots: DueSlots,
+    pub(crate) slots: DueSlots,
 }
 
 impl Store {
@@ -136,7 +136,11 @@ struct DueRow {
 }
 
 /// Locks the schedules that are due, and decides about their slots.
-async fn decide(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<Vec<Decision>, Error> {
+pub(crate) async fn decide(
+    tx: &mut Tx,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Decision>, Error> {
     let conversations = sqlx::query_scalar!(
         "select id from conversation
          where id in (select conversation_id from schedule
@@ -236,7 +240,7 @@ async fn switch_off(tx: &mut Tx, schedule: Uuid, reason: &str) -> Result<(), Err
 
 /// Records every slot and moves the schedules on; returns what is to start. A slot that stands
 /// recorded already is not started again.
-async fn record<'a>(
+pub(crate) async fn record<'a>(
     tx: &mut Tx,
     decisions: &'a [Decision],
     now: Timestamp,
