@@ -6,8 +6,10 @@ known by the name that the values give it.
 {{- define "famulus.unbound" -}}
 {{- $resolver := .Values.resolver -}}
 server:
-  interface: 0.0.0.0
-  port: 5353
+  interface: 0.0.0.0@5353
+  # For probes, which no policy lets a plugin reach. Each port takes so many connections of its own, so that
+  # who holds all those of plugins lets no probe fail.
+  interface: 0.0.0.0@5354
   do-ip6: no
   access-control: 0.0.0.0/0 allow
   username: ""
@@ -22,8 +24,10 @@ server:
   # One plugin that asks without end is no reason for others to wait.
   ip-ratelimit: {{ $resolver.queriesPerSecond }}
   ip-ratelimit-factor: 0
-  incoming-num-tcp: 100
-  tcp-idle-timeout: 5000
+  # All plugins share them, and each may hold 64 KiB: as many as the memory is enough for, and a silent one for
+  # a second. Where half of them are taken, a further one is waited for 200 ms alone.
+  incoming-num-tcp: 400
+  tcp-idle-timeout: 1000
   msg-cache-size: 8m
   rrset-cache-size: 16m
   hide-identity: yes

@@ -12,6 +12,7 @@
 
 mod bearer;
 mod changes;
+mod crowd;
 mod egress;
 mod fresh;
 mod names;

@@ -44,6 +44,8 @@ const TABLE: &str = "
     udp resolver by service      .      o      o      .        .      .
     tcp resolver                 .      o      o      .        .      .
     udp resolver                 .      o      o      .        .      .
+    tcp resolver probe           .      .      .      .        .      .
+    udp resolver probe           .      .      .      .        .      .
     tcp plugin                   .      .      .      .        .      .
     udp plugin                   .      .      .      .        .      .
     tcp internet                 .      o      o      .        o      o
@@ -202,6 +204,7 @@ impl Book {
             "names" => (self.names.clone(), 53),
             "resolver by service" => (self.service(&format!("{release}-resolver")), 53),
             "resolver" => (self.resolver.clone(), 5353),
+            "resolver probe" => (self.resolver.clone(), 5354),
             "plugin" => (self.neighbour.clone(), PORT),
             "internet" if kind == "udp" => ("198.51.100.53".to_owned(), 53),
             "internet" => ("198.51.100.10".to_owned(), 80),

@@ -187,6 +187,29 @@ fn values_add_ranges_hosts_and_servers() {
     }
 }
 
+/// Who holds all connections that plugins may have lets no probe fail.
+#[test]
+fn the_resolver_is_probed_at_a_port_that_no_policy_opens() {
+    for case in &CASES {
+        let objects = objects(case);
+        let resolver = one(&objects, "Deployment", "home-resolver");
+        let container = &resolver["spec"]["template"]["spec"]["containers"][0];
+        let probes = ["readinessProbe", "livenessProbe"];
+        let probed = probes.map(|probe| text(container, &format!("/{probe}/tcpSocket/port")));
+        let port_of = |name: &str| {
+            let named = |port: &&Value| port["name"] == name;
+            list(container, "/ports").iter().find(named).unwrap()["containerPort"].to_string()
+        };
+        let [ready, alive] = probed.map(port_of);
+        assert_eq!(ready, alive, "{}", case.name);
+        let config = text(one(&objects, "ConfigMap", "home-resolver"), "/data/unbound.conf");
+        assert!(config.contains(&format!("interface: 0.0.0.0@{ready}\n")), "{config}");
+        for object in objects.iter().filter(|object| kind(object) == "NetworkPolicy") {
+            assert!(!object.to_string().contains(&ready), "{}", super::name(object));
+        }
+    }
+}
+
 /// Templates, too: who may write one makes Pods.
 #[test]
 fn only_the_operator_and_the_controllers_behind_it_make_pods() {
