@@ -6,11 +6,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+/// The variable that names the folder of the cluster, if it is ours and these tests run in its network.
+pub(crate) const NODE: &str = "FAMULUS_TEST_NODE";
+
 /// The folder of the cluster.
 pub fn node() -> PathBuf {
-    let folder = std::env::var("FAMULUS_TEST_NODE").unwrap_or_else(|_| {
+    let folder = std::env::var(NODE).unwrap_or_else(|_| {
         panic!(
-            "FAMULUS_TEST_NODE is not set: these tests put repositories and packages beside the \
+            "{NODE} is not set: these tests put repositories and packages beside the \
              node; run them by `cargo xtask cluster suite`"
         )
     });

@@ -8,11 +8,13 @@
 //! FAMULUS_TEST_KUBECTL  the program [kubectl]
 //! FAMULUS_TEST_HELM     the program [helm]
 //! FAMULUS_TEST_RELEASE  the release and its namespace [famulus]
-//! FAMULUS_TEST_GIT      a folder whose bare repositories Pods find below FAMULUS_TEST_GIT_URL
+//! FAMULUS_TEST_NODE     the folder of the cluster, where it is a node of `cargo xtask cluster`
+//! FAMULUS_TEST_XTASK    the program that switches its parts off and on
 //! ```
 //!
-//! Each target of `tests` says what it needs: `cluster` runs on any cluster, `node` and what is named in
-//! `xtask/cluster/src/cluster/suite.rs` beside it need a node of `cargo xtask cluster`. What they share is here.
+//! Each target of `tests` says what it needs, and `xtask/cluster/src/cluster/suite/homes.rs` knows it: `cluster` and
+//! `upgrade` run on any cluster, `open` on one that ignores policies, the others on a node of `cargo xtask
+//! cluster`. What they share is here.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(
@@ -22,8 +24,10 @@
 
 pub mod beside;
 pub mod figures;
+mod forward;
 pub mod helm;
 pub mod host;
+pub mod internet;
 pub mod kubectl;
 mod reads;
 pub mod release;

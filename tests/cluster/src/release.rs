@@ -12,6 +12,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
+use crate::beside::NODE;
+use crate::forward;
 use crate::kubectl::{
     self, LONG, LOOK, address, condition, is_ready, kubectl, object, objects, until,
 };
@@ -105,9 +107,13 @@ impl Release {
         self.address = format!("http://{app}:3000");
     }
 
-    /// Speaks to whichever Pod of the app the Service leads to from now on, without a way through
-    /// kubectl.
+    /// Speaks to whichever Pod of the app the Service leads to from now on; on a node of ours without a way
+    /// through kubectl.
     pub async fn through_service(&mut self) {
+        if env::var_os(NODE).is_none() {
+            self.address = forward::lasting(&self.name).await;
+            return;
+        }
         let service = object(&self.name, "service", &self.name).await.unwrap();
         let address = service["spec"]["clusterIP"].as_str().unwrap();
         self.address = format!("http://{address}:3000");

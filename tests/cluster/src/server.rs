@@ -37,8 +37,21 @@ impl Server {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Value> {
+        self.ask_as(&[], method, path, body).await
+    }
+
+    /// The same in the name of somebody: `Impersonate-User`, `Impersonate-Group`.
+    pub async fn ask_as(
+        &self,
+        who: &[(&str, &str)],
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Value> {
         let patch = method == Method::PATCH;
         let request = self.client.request(method, format!("{}{path}", self.address));
+        let request =
+            who.iter().fold(request, |request, (kind, name)| request.header(*kind, *name));
         let request = match body {
             Some(body) if patch => request
                 .header("content-type", "application/merge-patch+json")

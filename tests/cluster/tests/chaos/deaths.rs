@@ -1,14 +1,20 @@
 //! One thing dies, and what it did goes on.
 
-use famulus_cluster_tests::host::{kill_container, kill_part, restart};
+use famulus_cluster_tests::host::{enter, kill_container, kill_part, restart};
 use famulus_cluster_tests::kubectl::objects;
 use famulus_cluster_tests::release::{Release, name};
 
 use crate::ledger::PLUGIN;
-use crate::load::{Allowed, Load, release};
+use crate::load::{self, Allowed, Load};
 
 /// What a call takes, in seconds: something is always under way.
 const CALL: f64 = 0.5;
+
+/// The release; a test before may have switched the node off.
+async fn release() -> Release {
+    enter();
+    load::release().await
+}
 
 fn part(part: &str) -> String {
     format!("app.kubernetes.io/component={part}")

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use famulus_cluster_tests::host::enter;
 use famulus_cluster_tests::kubectl::{LONG, until};
 use famulus_cluster_tests::release::Release;
 
@@ -17,7 +16,7 @@ use crate::ledger::{self, Marks, PLUGIN};
 use crate::order;
 
 /// Conversations that speak at once.
-const CLIENTS: usize = 3;
+pub(crate) const CLIENTS: usize = 3;
 
 /// A request that is not answered by then is sent again.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -34,8 +33,6 @@ pub(crate) enum Allowed {
 
 /// The release, over the address of its app's Service, which stays whatever dies.
 pub(crate) async fn release() -> Release {
-    // A test before may have switched the node off.
-    enter();
     let mut release = Release::open().await;
     release.through_service().await;
     // A connection to what is gone is not used again.
@@ -67,7 +64,8 @@ struct Conversation {
 }
 
 pub(crate) struct Load {
-    name: String,
+    /// What the ids of its calls begin with.
+    pub(crate) name: String,
     way: Way,
     clients: Vec<JoinHandle<Conversation>>,
     late: Conversation,
@@ -102,19 +100,6 @@ impl Load {
         }
         let late = way.open().await;
         Self { name, way, clients, late, stop, answers }
-    }
-
-    /// Waits until every client has a call that runs.
-    pub(crate) async fn until_under_way(&self, release: &Release) {
-        until("all calls are under way", LONG, async || {
-            let marks = ledger::marks(release).await;
-            let run = |(id, counts): &(&String, &(usize, usize))| {
-                id.starts_with(&self.name) && **counts == (1, 0)
-            };
-            let running = marks.iter().filter(run).count();
-            if running >= CLIENTS { Ok(()) } else { Err(format!("{running} run")) }
-        })
-        .await;
     }
 
     /// Waits until there are answers to messages that were sent after this.

@@ -12,4 +12,3 @@ mod deaths;
 mod ledger;
 mod load;
 mod order;
-mod upgrade;

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::kubectl::{LONG, fed, kubectl, object, objects, tried, until};
 use famulus_cluster_tests::release;
+use famulus_cluster_tests::server::{Server, TRY};
 
 /// A Pod that Pod Security lets pass, so that only the lock can refuse it.
 fn pod(image: &str) -> Value {
@@ -174,9 +176,45 @@ async fn a_pod_of_the_sandbox_is_not_changed_by_its_owner() {
     let mut args = vec!["-n", &sandbox];
     args.extend(noted);
     let noted = tried(&args).await;
+    let held_up = held_up(&sandbox, &pod).await;
     kubectl(&["-n", &sandbox, "delete", "deployment", "posture-runs"]).await;
     noted.expect("an annotation may be written by the status");
+    assert_eq!(held_up, Vec::<String>::new(), "these tell what becomes of a Pod");
     assert_eq!(outcomes, "", "these were not refused by the lock");
+}
+
+/// Those parts of the cluster that tell what becomes of Pods, and may not. What each tells here is more than
+/// anybody else may: a condition, and an address, which is what a kubelet tells.
+async fn held_up(sandbox: &str, pod: &str) -> Vec<String> {
+    /// The one of them that has rights of its own only on some clusters.
+    const SEPARATE: &str = "taint-eviction-controller";
+    let of_pod = object(sandbox, "pod", pod).await.unwrap();
+    let kubelet = format!("system:node:{}", of_pod["spec"]["nodeName"].as_str().unwrap());
+    let names = ["pod-garbage-collector", "node-controller", "disruption-controller", SEPARATE];
+    let mut tellers =
+        names.map(|name| format!("system:serviceaccount:kube-system:{name}")).to_vec();
+    tellers.extend(["system:kube-scheduler".to_owned(), kubelet]);
+    let told = json!({"status": {
+        "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "Posture"}],
+        "podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}],
+    }});
+    let server = Server::open().await;
+    let path = format!("/api/v1/namespaces/{sandbox}/pods/{pod}/status?{TRY}");
+    let mut held_up = Vec::new();
+    for teller in tellers {
+        let mut who = vec![("impersonate-user", teller.as_str())];
+        if teller.starts_with("system:node:") {
+            who.push(("impersonate-group", "system:nodes"));
+        }
+        let Err(refusal) = server.ask_as(&who, Method::PATCH, &path, Some(&told)).await else {
+            continue;
+        };
+        let has_no_right = refusal["message"].as_str().unwrap().contains("cannot patch resource");
+        if !(teller.ends_with(SEPARATE) && has_no_right) {
+            held_up.push(format!("{teller}: {refusal}"));
+        }
+    }
+    held_up
 }
 
 #[tokio::test]

@@ -1,4 +1,19 @@
-//! The chart is upgraded while calls are under way.
+//! The chart is upgraded while calls are under way, on any cluster.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test's tasks end with it, and it tells what it counted"
+)]
+
+#[path = "../chaos/ledger.rs"]
+mod ledger;
+#[path = "../chaos/load.rs"]
+#[expect(dead_code, reason = "where something dies, more of it is used")]
+mod load;
+#[path = "../chaos/order.rs"]
+mod order;
 
 use serde_json::Value;
 
@@ -6,8 +21,7 @@ use famulus_cluster_tests::helm::upgrade;
 use famulus_cluster_tests::kubectl::{LONG, objects, until};
 use famulus_cluster_tests::release::{Release, name};
 
-use crate::ledger;
-use crate::load::{Allowed, Load, release};
+use load::{Allowed, CLIENTS, Load, release};
 
 /// What a call takes, in seconds: longer than a turn may go on in an app that ends.
 const CALL: f64 = 7.0;
@@ -16,7 +30,7 @@ const CALL: f64 = 7.0;
 async fn the_chart_is_upgraded_with_calls_under_way() {
     let release = release().await;
     let mut load = Load::begin(&release, "upgrade", CALL).await;
-    load.until_under_way(&release).await;
+    are_under_way(&load, &release).await;
     load.later(15).await;
     // A value that neither the chart nor an upgrade before had, so that Pods are another ones.
     let number = std::process::id();
@@ -38,6 +52,19 @@ async fn the_chart_is_upgraded_with_calls_under_way() {
     })
     .await;
     load.end(&release, Allowed::Done).await;
+}
+
+/// Waits until every client has a call that runs.
+async fn are_under_way(load: &Load, release: &Release) {
+    until("all calls are under way", LONG, async || {
+        let marks = ledger::marks(release).await;
+        let runs = |(id, counts): &(&String, &(usize, usize))| {
+            id.starts_with(&load.name) && **counts == (1, 0)
+        };
+        let running = marks.iter().filter(runs).count();
+        if running >= CLIENTS { Ok(()) } else { Err(format!("{running} run")) }
+    })
+    .await;
 }
 
 /// Who runs: app, operator, and the runner of the ledger.

@@ -8,9 +8,13 @@
 //! Two clusters at a time: a third makes neither faster on two cores, and its parts wait so long for
 //! a processor that leases run out. What runs beside is the work of another process.
 //!
-//! With KUBECONFIG set they run against that cluster and the release that is installed there; what
-//! needs the node itself is then left out, and named.
+//! With KUBECONFIG set they run against that cluster and the release that is installed there, as far as they
+//! need nothing of a node of ours; what is left out is named.
 
+mod homes;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,78 +29,8 @@ use crate::images;
 use super::namespace::Namespaces;
 use super::network::Network;
 use super::place::Place;
-use super::variant::Variant;
 use super::{build, down, kubectl, packages, pins, processes, release, up};
-
-/// Tests of `tests/cluster` that share what they do to a cluster, in the order in which they run.
-struct Target {
-    name: &'static str,
-    /// How many tests run at once; what breaks the node or measures others runs alone.
-    threads: &'static str,
-    /// Whether it has tests in a module `soak`, which are for `cargo xtask soak` alone.
-    soaks: bool,
-    /// Whether any cluster will do, and not only a node of ours.
-    anywhere: bool,
-}
-
-impl Target {
-    const fn new(name: &'static str, threads: &'static str) -> Self {
-        Self { name, threads, soaks: false, anywhere: false }
-    }
-
-    const fn anywhere(name: &'static str, threads: &'static str) -> Self {
-        Self { anywhere: true, ..Self::new(name, threads) }
-    }
-
-    const fn that_soaks(name: &'static str, threads: &'static str) -> Self {
-        Self { soaks: true, ..Self::new(name, threads) }
-    }
-}
-
-/// A cluster, the release on it, and the tests that want it so.
-struct Home {
-    name: &'static str,
-    variant: Variant,
-    /// Further words of `helm install`.
-    values: &'static [&'static str],
-    targets: &'static [Target],
-}
-
-/// It reads what the others had app and operator do.
-const RIGHTS: Target = Target::new("rights", "1");
-
-/// Nothing is installed afterwards, so the chart's own tests come before it.
-const UNINSTALL: Target = Target::new("uninstall", "1");
-
-/// What takes longest is first.
-const HOMES: [Home; 3] = [
-    Home {
-        name: "whole",
-        variant: Variant::WHOLE,
-        values: &[],
-        targets: &[
-            Target::anywhere("cluster", "3"),
-            Target::new("node", "3"),
-            Target::new("hostile", "2"),
-            RIGHTS,
-            UNINSTALL,
-        ],
-    },
-    // What changes policies and kills parts of the node wants a cluster of its own.
-    Home {
-        name: "network",
-        variant: Variant::WHOLE,
-        values: &[],
-        targets: &[Target::that_soaks("network", "1"), RIGHTS, Target::that_soaks("chaos", "1")],
-    },
-    // Nothing enforces policies there, and nothing makes volumes.
-    Home {
-        name: "open",
-        variant: Variant::PLAIN,
-        values: &["--set", "postgres.persistence.enabled=false"],
-        targets: &[Target::new("open", "1"), Target::anywhere("granted", "1")],
-    },
-];
+use homes::{HOMES, Home, Needs, Target, UNINSTALL};
 
 /// What the clusters beside the first are called together.
 const OTHERS: &str = "clusters";
@@ -135,6 +69,15 @@ impl Wanted {
         self.target.as_ref().is_none_or(|it| it == target.name)
     }
 
+    /// Whether a target can run on a cluster that is not ours.
+    fn runs_elsewhere(&self, target: &Target) -> bool {
+        match target.needs {
+            Needs::Nothing => true,
+            Needs::OpenNetwork => self.target.is_some(),
+            Needs::Node => false,
+        }
+    }
+
     fn homes(&self) -> Vec<&'static Home> {
         HOMES.iter().filter(|home| !self.targets_of(home).is_empty()).collect()
     }
@@ -163,8 +106,7 @@ impl Wanted {
 }
 
 pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Result<()> {
-    let all = || HOMES.iter().flat_map(|home| home.targets);
-    let known = || all().map(|target| target.name);
+    let known = || HOMES.iter().flat_map(|home| home.targets).map(|target| target.name);
     if let Some(target) = &wanted.target {
         ensure!(
             known().any(|name| name == target),
@@ -173,17 +115,7 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
         );
     }
     if std::env::var_os("KUBECONFIG").is_some() {
-        let others: Vec<_> = all().filter(|it| !it.anywhere).map(|it| it.name).collect();
-        println!(
-            "KUBECONFIG is set: tests that need a node of ours are left out ({})",
-            others.join(", ")
-        );
-        for target in all().filter(|it| it.anywhere && wanted.names(it)) {
-            if let Some(failed) = shell.test(tests(target, wanted)).await? {
-                bail!(failed);
-            }
-        }
-        return Ok(());
+        return elsewhere(shell, wanted).await;
     }
     if wanted.part_of.is_none() {
         images::for_tests(shell, &release::IMAGES).await?;
@@ -194,6 +126,33 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
         return report.write(file);
     }
     println!("{}", report.table());
+    Ok(())
+}
+
+/// On the cluster that KUBECONFIG names, with the release that is there.
+async fn elsewhere(shell: &mut Shell, wanted: &Wanted) -> Result<()> {
+    let targets = HOMES.iter().flat_map(|home| wanted.targets_of(home));
+    let (here, others): (Vec<_>, Vec<_>) = targets.partition(|it| wanted.runs_elsewhere(it));
+    let reasons = [
+        (Needs::Node, "a node of ours"),
+        (Needs::OpenNetwork, "a cluster that ignores policies, and to be named by --test"),
+    ];
+    let mut left_out = String::from("KUBECONFIG is set");
+    for (needs, what) in reasons {
+        let names: BTreeSet<_> =
+            others.iter().filter(|it| it.needs == needs).map(|it| it.name).collect();
+        if !names.is_empty() {
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            let _ = write!(left_out, "; left out is what needs {what}: {names}");
+        }
+    }
+    ensure!(!here.is_empty(), "{left_out}; no other test is wanted");
+    println!("{left_out}");
+    for target in here {
+        if let Some(failed) = shell.test(tests(target, wanted)).await? {
+            bail!(failed);
+        }
+    }
     Ok(())
 }
 
