@@ -11,7 +11,7 @@ use famulus_cluster_tests::host::of_pod;
 use famulus_cluster_tests::kubectl::until;
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, pod, program, run};
+use crate::kinds::{Kind, classes, is_what_it_is, pod, program, run};
 
 /// What is taken, and words of what the caller reads of it.
 const ATTACKS: [(&str, &str); 8] = [
@@ -61,6 +61,7 @@ async fn all_of(release: &Release, kind: Kind) {
     let run_py = include_str!("denial/run.py");
     release.apply(&program(&name, kind, "attack", run_py, &json!({}))).await;
     release.condition(&name, "Ready=True").await;
+    is_what_it_is(release, kind, &name).await;
     is_usable(release, &name).await;
     let pod = pod(release, &name).await;
     let (before, more) = (used(&pod), allowed(kind));

@@ -10,7 +10,7 @@ use famulus_cluster_tests::host::{kill_all, kill_container, of_pod};
 use famulus_cluster_tests::kubectl::{LONG, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, pod, program, run};
+use crate::kinds::{Kind, classes, is_what_it_is, pod, program, run};
 
 const NEIGHBOUR: &str = "calm";
 
@@ -30,8 +30,9 @@ async fn a_runner_whose_whole_container_is_killed_is_named_and_comes_back() {
 async fn of(release: &Release, kind: Kind) {
     let name = format!("ended-{}", kind.name());
     release.apply(&sleeper(&name, kind)).await;
-    for one in [&*name, NEIGHBOUR] {
+    for (one, its) in [(&*name, kind), (NEIGHBOUR, Kind::User)] {
         release.condition(one, "Ready=True").await;
+        is_what_it_is(release, its, one).await;
         sleeps(release, one, "0").await;
     }
     let killed = pod(release, &name).await;

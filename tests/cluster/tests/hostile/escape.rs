@@ -5,10 +5,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use famulus_cluster_tests::kubectl::{LONG, address, object, objects, until};
+use famulus_cluster_tests::kubectl::{address, object, objects};
 use famulus_cluster_tests::release::{Release, name};
 
-use crate::kinds::{Kind, classes, long, plugin, pod, run, tool, with_init};
+use crate::kinds::{Kind, classes, is_what_it_is, long, plugin, pod, run, tool, with_init};
 
 const FILES: [(&str, &str); 5] = [
     ("escape/run.py", include_str!("escape/run.py")),
@@ -44,15 +44,15 @@ const HARMLESS: [(&[Kind], &str, &str); 13] = [
     (OWN, "runner: lists descriptors of the supervisor", "numbers; none of them can be opened"),
 ];
 
-/// What an init script may do, wherever it runs, and why that lets nobody out.
-const HARMLESS_IN_A_BUILD: [(&str, &str); 4] = [
-    ("runner: takes the port of ", "nobody listens there, and nobody is let in"),
-    ("network: connects to public canary", PUBLIC),
-    ("network: asks the public for names", PUBLIC),
-    ("network: sends echo requests to public canary", PUBLIC),
-];
+/// What an init script may do, wherever it runs: nobody listens there, and nobody is let in.
+const PORTS: &str = "runner: takes the port of ";
 
-const PUBLIC: &str = "builds have the internet, for packages";
+/// What it may do besides where it has the internet, for packages.
+const PUBLIC: [&str; 3] = [
+    "network: connects to public canary",
+    "network: asks the public for names",
+    "network: sends echo requests to public canary",
+];
 
 /// gVisor: the kernel that is asked is the sandbox's own.
 const OWN: &[Kind] = &[Kind::Gvisor];
@@ -61,13 +61,34 @@ const OWN: &[Kind] = &[Kind::Gvisor];
 enum Place {
     Tool,
     Init,
+    /// An init script that reaches what the tools reach, which is nothing.
+    ShutInit,
 }
+
+/// Each list of attempts, and who tries it.
+const TRIES: [(Place, Kind); 7] = [
+    (Place::Tool, Kind::Host),
+    (Place::Tool, Kind::User),
+    (Place::Tool, Kind::Gvisor),
+    (Place::Init, Kind::Host),
+    (Place::Init, Kind::User),
+    (Place::Init, Kind::Gvisor),
+    (Place::ShutInit, Kind::User),
+];
 
 impl Place {
     fn of(self, kind: Kind) -> String {
         match self {
             Self::Tool => format!("escape-{}", kind.name()),
             Self::Init => format!("escape-init-{}", kind.name()),
+            Self::ShutInit => format!("escape-shut-{}", kind.name()),
+        }
+    }
+
+    fn spec(self) -> Value {
+        match self {
+            Self::Tool | Self::Init => json!({}),
+            Self::ShutInit => json!({"egress": {"init": "AsTools"}}),
         }
     }
 }
@@ -84,10 +105,13 @@ async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
     files.extend(FILES);
     let neighbour = "escape-neighbour";
     release.apply(&plugin(neighbour, Kind::Host, &files, &json!({}))).await;
-    for kind in Kind::ALL {
-        release.apply(&plugin(&Place::Tool.of(kind), kind, &files, &json!({}))).await;
+    let tools = || TRIES.into_iter().filter(|(place, _)| *place == Place::Tool);
+    let inits = || TRIES.into_iter().filter(|(place, _)| *place != Place::Tool);
+    for (place, kind) in tools() {
+        release.apply(&plugin(&place.of(kind), kind, &files, &place.spec())).await;
     }
     release.condition(neighbour, "Ready=True").await;
+    is_what_it_is(&release, Kind::Host, neighbour).await;
     run(&release, neighbour, "escape", &json!({"part": "runner"})).await;
     let around = around(&release, neighbour).await.to_string();
 
@@ -98,26 +122,27 @@ async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
         ("seen/manifest.json", seen.as_str()),
         ("seen/run.sh", "#!/bin/sh\ncat ../tried.json\n"),
     ]);
-    for kind in Kind::ALL {
-        release.apply(&with_init(&Place::Init.of(kind), kind, &files)).await;
+    for (place, kind) in inits() {
+        release.apply(&with_init(&place.of(kind), kind, &files, &place.spec())).await;
     }
     let mut wrong = Vec::new();
-    for kind in Kind::ALL {
-        let name = Place::Tool.of(kind);
+    for (place, kind) in tools() {
+        let name = place.of(kind);
         release.condition(&name, "Ready=True").await;
-        let outcomes = of_tool(&release, &name, &around).await;
-        is_of_this_kind(&release, kind, &name).await;
-        wrong.extend(judged(kind, Place::Tool, &outcomes));
+        is_what_it_is(&release, kind, &name).await;
+        let said = run(&release, &name, "escape", &json!({"part": "version"})).await;
+        has_such_a_kernel(kind, &name, said["output"]["text"].as_str().unwrap());
+        wrong.extend(judged(kind, place, &of_tool(&release, &name, &around).await));
     }
-    for kind in Kind::ALL {
-        let name = Place::Init.of(kind);
+    for (place, kind) in inits() {
+        let name = place.of(kind);
         release.condition(&name, "Ready=True").await;
-        wrong.extend(judged(kind, Place::Init, &of_init(&release, &name).await));
+        is_what_it_is(&release, kind, &name).await;
+        wrong.extend(judged(kind, place, &of_init(&release, kind, &name).await));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let all = Kind::ALL.map(|kind| [Place::Tool.of(kind), Place::Init.of(kind)]);
-    let all: Vec<&str> = all.as_flattened().iter().map(String::as_str).collect();
-    release.delete(&[&[neighbour], all.as_slice()].concat()).await;
+    let all = TRIES.map(|(place, kind)| place.of(kind));
+    release.delete(&[&[neighbour], all.each_ref().map(String::as_str).as_slice()].concat()).await;
 }
 
 async fn of_tool(release: &Release, name: &str, around: &str) -> Outcomes {
@@ -133,11 +158,15 @@ async fn of_tool(release: &Release, name: &str, around: &str) -> Outcomes {
     outcomes
 }
 
-async fn of_init(release: &Release, name: &str) -> Outcomes {
+/// The Pod of a build is gone when its outcomes are read, so they say of what kind it was.
+async fn of_init(release: &Release, kind: Kind, name: &str) -> Outcomes {
     let run = run(release, name, "seen", &json!({})).await;
     let text = run["output"]["text"].as_str().unwrap();
-    let by_part: BTreeMap<String, Outcomes> =
+    let mut by_part: BTreeMap<String, Outcomes> =
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {run}"));
+    let place = by_part.remove("where").unwrap();
+    has_such_a_kernel(kind, name, &place["version"]);
+    has_such_users(kind, name, &place["self/uid_map"]);
     by_part.into_iter().flat_map(|(part, outcomes)| named(&part, outcomes)).collect()
 }
 
@@ -168,8 +197,11 @@ fn judged(kind: Kind, place: Place, outcomes: &Outcomes) -> Vec<String> {
 fn is_harmless(kind: Kind, place: Place, attempt: &str) -> bool {
     let anywhere =
         HARMLESS.iter().any(|(kinds, name, _why)| kinds.contains(&kind) && attempt == *name);
-    let in_a_build = place == Place::Init
-        && HARMLESS_IN_A_BUILD.iter().any(|(name, _why)| attempt.starts_with(name));
+    let in_a_build = match place {
+        Place::Tool => false,
+        Place::Init => attempt.starts_with(PORTS) || PUBLIC.contains(&attempt),
+        Place::ShutInit => attempt.starts_with(PORTS),
+    };
     anywhere || in_a_build
 }
 
@@ -206,21 +238,17 @@ async fn around(release: &Release, neighbour: &str) -> Value {
     })
 }
 
-/// Whether the Pod is what it is taken for; otherwise the list proves nothing.
-async fn is_of_this_kind(release: &Release, kind: Kind, name: &str) {
-    let pod = pod(release, name).await;
-    let host_users = pod["spec"]["hostUsers"].as_bool().unwrap_or(true);
-    assert_eq!(host_users, kind != Kind::User, "{name}: {}", pod["spec"]);
-    let plugin = until("the kind is known", LONG, async || {
-        let plugin = object(&release.sandbox, "plugin", name).await.unwrap();
-        let known = plugin["status"]["isolation"]["userNamespace"].is_boolean();
-        if known { Ok(plugin) } else { Err(plugin["status"].to_string()) }
-    })
-    .await;
-    assert_eq!(plugin["status"]["isolation"]["userNamespace"], json!(kind == Kind::User));
-    let said = run(release, name, "escape", &json!({"part": "version"})).await;
-    let version = said["output"]["text"].as_str().unwrap().trim();
-    let is_of_the_node = version == fs::read_to_string("/proc/version").unwrap().trim();
-    assert!(version.starts_with("Linux version"), "{name}: {said}");
+/// A tool and an init script run under the kernel of the node, or under one of their own.
+fn has_such_a_kernel(kind: Kind, name: &str, version: &str) {
+    let is_of_the_node = version.trim() == fs::read_to_string("/proc/version").unwrap().trim();
+    assert!(version.starts_with("Linux version"), "{name}: {version}");
     assert_eq!(is_of_the_node, kind != Kind::Gvisor, "{name}: a kernel of its own? {version}");
+}
+
+/// Its users are those around it, or others that a namespace maps. In gVisor the runner walls it in with its own
+/// user alone.
+fn has_such_users(kind: Kind, name: &str, map: &str) {
+    let words: Vec<&str> = map.split_whitespace().collect();
+    let [inside, outside, _count] = words[..] else { panic!("{name}: {map:?}") };
+    assert_eq!(inside == outside, kind != Kind::User, "{name}: {map}");
 }

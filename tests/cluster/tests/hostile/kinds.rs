@@ -1,9 +1,12 @@
 //! The three kinds of Pods, side by side on one installation.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use famulus_cluster_tests::kubectl::{self, ready_pod};
+use famulus_cluster_tests::host::of_pod;
+use famulus_cluster_tests::kubectl::{self, LONG, kubectl, object, ready_pod, until};
 use famulus_cluster_tests::release::Release;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +77,9 @@ pub(crate) fn plugin(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Valu
     .to_string()
 }
 
-/// A plugin whose `init.py` may take as long as a build.
-pub(crate) fn with_init(name: &str, kind: Kind, files: &[(&str, &str)]) -> String {
-    let mut whole: Value = serde_json::from_str(&plugin(name, kind, files, &json!({}))).unwrap();
+/// A plugin whose `init.py` may take as long as a build; see [`plugin`] for the spec.
+pub(crate) fn with_init(name: &str, kind: Kind, files: &[(&str, &str)], spec: &Value) -> String {
+    let mut whole: Value = serde_json::from_str(&plugin(name, kind, files, spec)).unwrap();
     let manifest = &mut whole["spec"]["source"]["inline"]["files"][0]["content"];
     let mut content: Value = serde_json::from_str(manifest.as_str().unwrap()).unwrap();
     content["init"] = json!({"entrypoint": "init.py", "async": true});
@@ -127,4 +130,43 @@ pub(crate) async fn run(release: &Release, plugin: &str, tool: &str, parameters:
 pub(crate) async fn pod(release: &Release, plugin: &str) -> Value {
     let selector = format!("famulus.dev/plugin={plugin},famulus.dev/part=runner");
     ready_pod(&release.sandbox, &selector).await
+}
+
+/// Fails unless a plugin that is ready runs in a Pod of this kind, by the word of the API server and as the
+/// machine sees it: otherwise what is tried there proves nothing of the kind. Starts the Pod.
+pub(crate) async fn is_what_it_is(release: &Release, kind: Kind, name: &str) {
+    kubectl(&["-n", &release.sandbox, "scale", "plugin", name, "--replicas=1"]).await;
+    let pod = pod(release, name).await;
+    let spec = &pod["spec"];
+    assert_eq!(spec["runtimeClassName"].as_str(), kind.class(), "{name}: {spec}");
+    let host_users = spec["hostUsers"].as_bool().unwrap_or(true);
+    assert_eq!(host_users, kind != Kind::User, "{name}: {spec}");
+    let plugin = until(&format!("the kind of {name} is known"), LONG, async || {
+        let plugin = object(&release.sandbox, "plugin", name).await.unwrap();
+        let known = plugin["status"]["isolation"]["userNamespace"].is_boolean();
+        if known { Ok(plugin) } else { Err(plugin["status"].to_string()) }
+    })
+    .await;
+    assert_eq!(plugin["status"]["isolation"]["userNamespace"], json!(kind == Kind::User), "{name}");
+    looks_so(kind, name, &of_pod(&pod));
+}
+
+/// In gVisor the machine sees its kernel and no runner; elsewhere the runner, with users of the machine or
+/// with its own.
+fn looks_so(kind: Kind, name: &str, processes: &[i32]) {
+    const KERNEL: &str = "runsc-sandbox";
+    const RUNNER: &str = "/usr/local/bin/famulus-runner";
+    let of = |pid: &i32, file: &str| {
+        fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+    };
+    let program = |pid: &i32| of(pid, "cmdline").split('\0').next().unwrap_or_default().to_owned();
+    let programs: Vec<String> = processes.iter().map(program).collect();
+    let has = |wanted: &str| programs.iter().any(|program| program == wanted);
+    let expected = (kind == Kind::Gvisor, kind != Kind::Gvisor);
+    assert_eq!((has(KERNEL), has(RUNNER)), expected, "{name}: {programs:?}");
+    let runners = processes.iter().filter(|pid| program(pid) == RUNNER);
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+    for pid in runners {
+        assert_eq!(of(pid, "uid_map") == users, kind == Kind::Host, "{name}: whose users are its?");
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::kubectl::{address, kubectl, object, objects};
 use famulus_cluster_tests::release::{Release, name};
 
-use crate::kinds::{Kind, classes, plugin, pod, run, tool};
+use crate::kinds::{Kind, classes, is_what_it_is, plugin, pod, run, tool};
 
 /// What stands in the Secret of the one that is robbed.
 const CANARY: &str = "canary-of-the-robbed-plugin-4711";
@@ -34,12 +34,14 @@ async fn a_plugin_finds_nothing_of_another_and_is_not_taken_for_it() {
     kubectl(&["-n", sandbox, "label", "secret", "robbed-config", label]).await;
     let secret = json!({"configSecretRef": {"name": "robbed-config"}});
     let names = ["robbed", "thief-host", "thief-user", "thief-gvisor"];
-    release.apply(&plugin(names[0], Kind::User, &files, &secret)).await;
-    for kind in Kind::ALL {
-        release.apply(&plugin(&format!("thief-{}", kind.name()), kind, &files, &json!({}))).await;
+    let kinds = [Kind::User, Kind::Host, Kind::User, Kind::Gvisor];
+    for (name, kind) in names.into_iter().zip(kinds) {
+        let spec = if name == "robbed" { &secret } else { &json!({}) };
+        release.apply(&plugin(name, kind, &files, spec)).await;
     }
-    for name in names {
+    for (name, kind) in names.into_iter().zip(kinds) {
         release.condition(name, "Ready=True").await;
+        is_what_it_is(&release, kind, name).await;
     }
 
     // Its own configuration is found, and its own bearer counts: so what follows proves something.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::kubectl::objects;
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, program, run};
+use crate::kinds::{Kind, classes, is_what_it_is, program, run};
 
 #[tokio::test]
 async fn files_that_lead_elsewhere_are_left_behind_and_huge_ones_are_not_taken() {
@@ -22,6 +22,7 @@ async fn of(release: &Release, kind: Kind) {
     let run_py = include_str!("outputs/run.py");
     release.apply(&program(&name, kind, "leave", run_py, &json!({}))).await;
     release.condition(&name, "Ready=True").await;
+    is_what_it_is(release, kind, &name).await;
     let leave = async |what: &str| {
         let said = run(release, &name, "leave", &json!({"what": what})).await;
         assert_eq!(said["output"]["text"], "\"left\"", "{name}, {what}: {said}");

@@ -7,7 +7,7 @@ use serde_json::json;
 use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
 use famulus_cluster_tests::release::Release;
 
-use crate::kinds::{Kind, classes, long, plugin, run, tool};
+use crate::kinds::{Kind, classes, is_what_it_is, long, plugin, run, tool};
 
 /// What fills it, and what the next call reads of it.
 const WAYS: [(&str, &str); 2] = [("fill", "bytes"), ("files", "files")];
@@ -30,6 +30,7 @@ async fn of(release: &Release, kind: Kind) {
     };
     tokio::join!(join_all(ways.iter().map(|way| filled(release, kind, *way))), async {
         release.condition(&neighbour, "Ready=True").await;
+        is_what_it_is(release, kind, &neighbour).await;
         keeps(release, &neighbour).await;
     });
     keeps(release, &neighbour).await;
@@ -40,6 +41,7 @@ async fn filled(release: &Release, kind: Kind, (what, of_what): (&str, &str)) {
     let name = format!("{what}-{}", kind.name());
     release.apply(&filler(&name, kind)).await;
     release.condition(&name, "Ready=True").await;
+    is_what_it_is(release, kind, &name).await;
     let said = run(release, &name, "keep", &json!({"what": what})).await;
     assert!(said.to_string().contains("became more than they may be"), "{name}: {said}");
     let lines = release.run(&name, "keep", &json!({"what": "note"})).await;
@@ -60,6 +62,7 @@ async fn hidden(release: &Release) {
     let name = "hidden-user";
     release.apply(&filler(name, Kind::User)).await;
     release.condition(name, "Ready=True").await;
+    is_what_it_is(release, Kind::User, name).await;
     let said = run(release, name, "keep", &json!({"what": "hidden"})).await;
     assert!(said.to_string().contains("became more than they may be"), "{name}: {said}");
     until(&format!("{name} is called again"), LONG, async || {

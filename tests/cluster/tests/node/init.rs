@@ -1,9 +1,10 @@
-//! What init scripts reach: the internet, or what the owner lets the tools reach.
+//! What init scripts reach: the internet, or what the owner lets the tools reach; and that the owner reads
+//! what they say.
 
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::beside::{Repository, plugin};
-use famulus_cluster_tests::kubectl::{LONG, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, objects, until};
 use famulus_cluster_tests::release::Release;
 
 /// Keeps whether the internet is reached, and whether a name of it is known, where its tools read it.
@@ -22,7 +23,11 @@ Path("seen.json").write_text(json.dumps({
     "address": reached(lambda: socket.create_connection(("198.51.100.10", 80), timeout=2).close()),
     "name": reached(lambda: socket.getaddrinfo("canary.example", 80)),
 }))
+print("it looked around")
 "#;
+
+/// What the owner reads of it.
+const SAID: &str = "its init script said: it looked around";
 
 fn publish(name: &str) {
     let repository = Repository::new(name);
@@ -52,6 +57,7 @@ async fn an_init_script_reaches_what_the_tools_reach_if_the_owner_wants_it_so() 
         release.condition(name, "Ready=True").await;
         let told: Value = release.told(&format!("run seen of {name}")).await;
         assert_eq!(told, json!({"address": reaches, "name": reaches}), "{name}");
+        is_told_to_the_owner(&release, name).await;
     }
     until("what was built is all that there is", LONG, async || {
         let left = objects(&release.sandbox, "jobs", "famulus.dev/plugin=init-apart").await;
@@ -59,4 +65,18 @@ async fn an_init_script_reaches_what_the_tools_reach_if_the_owner_wants_it_so() 
     })
     .await;
     release.delete(&["init-open", "init-apart"]).await;
+}
+
+/// It stands in the condition, and an event tells of it.
+async fn is_told_to_the_owner(release: &Release, name: &str) {
+    let plugin = release.condition(name, "Built=True").await;
+    let built = condition(&plugin, "Built").unwrap();
+    assert!(built["message"].as_str().unwrap().ends_with(SAID), "{name}: {built}");
+    let about = format!("involvedObject.name={name},reason=RevisionBuilt");
+    until(&format!("an event tells what the init of {name} said"), LONG, async || {
+        let events = ["-n", &release.sandbox, "get", "events", "--field-selector", &about];
+        let events = kubectl(&[&events[..], &["-o", "json"]].concat()).await;
+        if events.contains(SAID) { Ok(()) } else { Err(events) }
+    })
+    .await;
 }
