@@ -19,7 +19,8 @@ use famulus_queue::{
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
 
-pub(crate) const BOUNDS: Bounds = Bounds { batch: 128, at_once: 2, waiting: 4096 };
+pub(crate) const BOUNDS: Bounds =
+    Bounds { batch: 128, at_once: 2, patience: Duration::ZERO, waiting: 4096 };
 
 /// A message was stored (or had been before).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

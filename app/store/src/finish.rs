@@ -21,10 +21,13 @@ use sqlx::{PgConnection, PgPool};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 use uuid::Uuid;
 
-pub(crate) const BOUNDS: Bounds = Bounds { batch: 64, at_once: 2, waiting: 1024 };
+/// The end of a turn is a dozen statements, which cost about the same for one turn as for many.
+pub(crate) const BOUNDS: Bounds =
+    Bounds { batch: 64, at_once: 2, patience: Duration::from_millis(50), waiting: 1024 };
 
 /// Ends turns.
 pub(crate) struct Endings {

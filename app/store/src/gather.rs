@@ -6,8 +6,11 @@
 
 use crate::error::Error;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use std::{slice, sync::Arc};
-use tokio::sync::{mpsc, oneshot};
+use std::{slice, sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 /// How much is gathered.
@@ -17,6 +20,9 @@ pub(crate) struct Bounds {
     pub(crate) batch: usize,
     /// Transactions at once: one works while the other waits for the disk.
     pub(crate) at_once: usize,
+    /// For so long what comes behind a batch gathers before a transaction begins beside it. Batches
+    /// get larger, which cost less; one that hangs holds nobody up for longer.
+    pub(crate) patience: Duration,
     /// That may wait; beyond that, callers wait for a place.
     pub(crate) waiting: usize,
 }
@@ -87,11 +93,15 @@ async fn run<W: Work>(
     // The slot that was used last is used next: what it needs is still in the processor's cache.
     let mut free: Vec<usize> = (0..bounds.at_once).collect();
     let mut batch = Vec::new();
+    let mut patient_until = Instant::now();
     loop {
+        let begins = running.is_empty() || patient_until <= Instant::now();
         tokio::select! {
             Some(slot) = running.next() => free.push(slot),
-            gathered = waiting.recv_many(&mut batch, bounds.batch), if !free.is_empty() => {
+            () = sleep_until(patient_until), if !begins => {}
+            gathered = waiting.recv_many(&mut batch, bounds.batch), if begins && !free.is_empty() => {
                 let Some(slot) = free.pop().filter(|_| gathered > 0) else { break };
+                patient_until = Instant::now() + bounds.patience;
                 let batch = std::mem::take(&mut batch);
                 running.push(settle(&work, slot, batch).map(move |()| slot));
             }
@@ -137,4 +147,83 @@ async fn settle<W: Work>(work: &W, slot: usize, batch: Vec<Waiting<W>>) {
 
 fn missing<W: Work>() -> Arc<Error> {
     Arc::new(Error::Refused { operation: W::OPERATION, source: sqlx::Error::RowNotFound })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
+
+    /// Tells the size of each batch, which then waits at the gate.
+    struct Gated {
+        batches: mpsc::Sender<usize>,
+        gate: Arc<Semaphore>,
+    }
+
+    impl Work for Gated {
+        type Item = ();
+        type Answer = ();
+
+        const OPERATION: &'static str = "pass the gate";
+
+        async fn commit(&self, _slot: usize, items: &[()]) -> Result<Vec<()>, Error> {
+            self.batches.send(items.len()).await.unwrap();
+            self.gate.acquire().await.unwrap().forget();
+            Ok(items.to_vec())
+        }
+    }
+
+    struct Begun {
+        gather: Gather<Gated>,
+        batches: mpsc::Receiver<usize>,
+        gate: Arc<Semaphore>,
+        /// End with the test.
+        tasks: JoinSet<()>,
+    }
+
+    /// A batch of one stands at the gate.
+    async fn begun(patience: Duration) -> Begun {
+        let (batches, told) = mpsc::channel(8);
+        let gate = Arc::new(Semaphore::new(0));
+        let work = Gated { batches, gate: Arc::clone(&gate) };
+        let bounds = Bounds { batch: 8, at_once: 2, patience, waiting: 8 };
+        let (gather, run) = Gather::start(work, bounds, CancellationToken::new());
+        let mut begun = Begun { gather, batches: told, gate, tasks: JoinSet::new() };
+        begun.tasks.spawn(run);
+        begun.pass();
+        assert_eq!(begun.next().await, 1);
+        begun
+    }
+
+    impl Begun {
+        fn pass(&mut self) {
+            let gather = self.gather.clone();
+            self.tasks.spawn(async move { gather.pass(()).await.unwrap() });
+        }
+
+        async fn next(&mut self) -> usize {
+            let next = timeout(Duration::from_secs(10), self.batches.recv()).await;
+            next.expect("no batch began").unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_behind_a_batch_gathers_until_it_ends() {
+        let mut begun = begun(Duration::from_hours(1)).await;
+        for _ in 0..3 {
+            begun.pass();
+        }
+        // On a single thread: each stands in the queue now.
+        tokio::task::yield_now().await;
+        assert!(begun.batches.try_recv().is_err(), "none begins beside the first");
+        begun.gate.add_permits(1);
+        assert_eq!(begun.next().await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_hangs_does_not_hold_up_what_comes_behind_it() {
+        let mut begun = begun(Duration::from_millis(5)).await;
+        begun.pass();
+        assert_eq!(begun.next().await, 1);
+    }
 }

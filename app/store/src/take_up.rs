@@ -27,10 +27,12 @@ use sqlx::{PgConnection, PgPool};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 use uuid::Uuid;
 
-pub(crate) const BOUNDS: Bounds = Bounds { batch: 32, at_once: 2, waiting: 1024 };
+pub(crate) const BOUNDS: Bounds =
+    Bounds { batch: 32, at_once: 2, patience: Duration::ZERO, waiting: 1024 };
 
 /// Takes turns up.
 pub(crate) struct Beginnings {

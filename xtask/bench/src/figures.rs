@@ -86,13 +86,12 @@ pub(super) const ALL: &[Figure] = &[
     },
     Figure {
         id: "Q2",
-        what: "lifecycles (accept, claim, effect, settle)",
-        from: ("lifecycles", "/per_second"),
+        what: "whole turns (accept, turn loop, instant model, reply stored)",
+        from: ("turns", "/per_second"),
         unit: Unit::PerSecond,
         floor: Some(INSERTS),
         peer: Some(("peer live", "/per_second")),
-        needed: &[Mark::Peer(2.0)],
-        goal: Some(Mark::Either(&Mark::Peer(6.0), &Mark::Absolute(10_000.0))),
+        goal: Some(Mark::Peer(1.0)),
         ..BARE
     },
     Figure {
@@ -113,8 +112,8 @@ pub(super) const ALL: &[Figure] = &[
     },
     Figure {
         id: "Q2",
-        what: "whole turns (accept, turn loop, instant model, reply stored)",
-        from: ("turns", "/per_second"),
+        what: "ceiling of door and lanes (a worker of the benchmark settles 128 at a time)",
+        from: ("lifecycles", "/per_second"),
         unit: Unit::PerSecond,
         floor: Some(INSERTS),
         ..BARE

@@ -27,8 +27,6 @@ pub(super) enum Mark {
     Least(f64),
     /// At most so many flushes of the same run, and so many milliseconds more.
     Flushes(f64, f64),
-    /// Either of two.
-    Either(&'static Mark, &'static Mark),
 }
 
 /// What is published of a measurement.
@@ -161,9 +159,6 @@ impl Figure {
                 format!("{sign} {} fdatasync + {} ms", short(times), short(plus))
             }
             Mark::Flushes(times, _) => format!("{sign} {} fdatasync", short(times)),
-            Mark::Either(one, other) => {
-                format!("{} or {}", self.describe(*one), self.describe(*other))
-            }
         }
     }
 
@@ -201,13 +196,6 @@ impl Figure {
             Mark::Absolute(value) => value,
             Mark::Least(value) => return Some(values.value >= value),
             Mark::Flushes(times, plus) => times * values.flush? + plus,
-            Mark::Either(one, other) => {
-                return match (self.holds(*one, values), self.holds(*other, values)) {
-                    (Some(true), _) | (_, Some(true)) => Some(true),
-                    (Some(false), Some(false)) => Some(false),
-                    (None, _) | (_, None) => None,
-                };
-            }
         };
         let raise = self.unit == Unit::PerSecond && self.is_rate_to_raise();
         Some(if raise { values.value >= bound } else { values.value <= bound })
@@ -302,14 +290,25 @@ mod tests {
     fn a_rate_is_good_when_it_is_high() {
         let check = |ours: f64, peer: f64, verdict: &str| {
             let rate = |value: f64| json!({"per_second": value});
-            let rows = rows(&[floor(), ("lifecycles", rate(ours)), ("peer live", rate(peer))]);
+            let rows = rows(&[floor(), ("turns", rate(ours)), ("peer live", rate(peer))]);
+            // What is held against the peer comes first.
             let row = rows.iter().find(|row| row.id == "Q2").unwrap();
-            assert_eq!(row.cells.as_ref().unwrap()[4], verdict);
+            assert!(row.what.starts_with("whole turns"), "{}", row.what);
+            let cells = row.cells.as_ref().unwrap();
+            assert_eq!((cells[3].as_str(), cells[4].as_str()), ("goal ≥ 1 × peer", verdict));
+            cells[2].clone()
         };
-        check(3000.0, 2000.0, "**needed: missed**");
-        check(4000.0, 2000.0, "needed: met; goal: **missed**");
-        check(12_000.0, 2000.0, "needed: met; goal: met");
-        check(10_000.0, 5000.0, "needed: met; goal: met");
+        assert_eq!(check(1000.0, 2000.0, "goal: **missed**"), "0.5 ×");
+        assert_eq!(check(2000.0, 2000.0, "goal: met"), "1 ×");
+    }
+
+    #[test]
+    fn a_ceiling_that_the_product_does_not_reach_is_held_against_no_peer() {
+        let rate = |value: f64| json!({"per_second": value});
+        let rows = rows(&[floor(), ("lifecycles", rate(5000.0)), ("peer live", rate(1000.0))]);
+        let row = rows.iter().find(|row| row.what.starts_with("ceiling of door")).unwrap();
+        let cells = row.cells.as_ref().unwrap();
+        assert_eq!(cells[2..5], ["–", "–", "–"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::{
     latency::Latencies,
     messages::message,
     pace::open_loop,
-    pickup::{Stamps, work},
+    pickup::{LIMITS, Stamps, work},
     proof,
     request::Request,
     world::{Place, World},
@@ -36,7 +36,7 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
         anyhow::bail!("two conversations were asked for")
     };
     let stamps = Stamps::new(world.bench.clone());
-    work(&world.tasks, &store, &stamps);
+    work(&world.tasks, &store, &stamps, LIMITS);
     let phase = async |phase: u64, seconds: u64| {
         // Numbers of their own for every phase: no key is used twice.
         talk(&store, &stamps, quiet, (phase + 1) << 40, seconds).await

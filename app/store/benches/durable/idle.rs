@@ -3,7 +3,7 @@
 use crate::{
     latency::Latencies,
     messages::message,
-    pickup::{Stamps, work},
+    pickup::{LIMITS, Stamps, work},
     proof,
     request::Request,
     world::World,
@@ -34,7 +34,7 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     let places = world.conversations(CONVERSATIONS).await?;
     let stamps = Stamps::new(world.bench.clone());
     for store in [&first, &second] {
-        work(&world.tasks, store, &stamps);
+        work(&world.tasks, store, &stamps, LIMITS);
         deliver(&world, store, &stamps);
     }
     // Every conversation has been talked in.
@@ -83,7 +83,7 @@ fn deliver(world: &World, store: &Store, handler: &Arc<Stamps>) {
         Class::Delivery,
         store.hints.clone(),
         Arc::clone(handler),
-        crate::pickup::LIMITS,
+        LIMITS,
         world.tasks.token(),
     );
     world.tasks.spawn("delivery worker", OnExit::ShutDown, worker);

@@ -1,11 +1,16 @@
-//! Whole lifecycles per second: accepted through the product's door, claimed with a lease, worked
-//! (one row), settled by the lease's token, all while new ones keep coming.
+//! The ceiling of door and lanes, in lifecycles per second: accepted through the product's door,
+//! claimed with a lease, worked (one row), settled by the lease's token, all while new ones keep
+//! coming.
+//!
+//! What works is no worker of the product's: it settles in one transaction what it claimed in one. So
+//! the figure says how much door and lanes leave room for, and nothing of what the product does.
 
 use crate::{
     messages::message,
     proof,
     request::Request,
     settle::settle,
+    timed::Clock,
     world::{Place, World},
 };
 use anyhow::{Context, Result};
@@ -66,14 +71,21 @@ pub(crate) async fn rate(done: &AtomicU64, warm_up: Duration, window: Duration) 
     Ok(gained as f64 / begun.elapsed().as_secs_f64())
 }
 
+/// A bound of what is under way.
+pub(crate) struct Room {
+    /// Whoever ends a turn gives one back.
+    pub(crate) permits: Semaphore,
+    /// What accepting took of the messages that were sent with one.
+    pub(crate) accept: Clock,
+}
+
 /// Sends from all producers until the end, each in conversations of its own, each waiting for its
-/// acknowledgement before the next, and for a permit of `room` where there is one: whoever ends a
-/// turn gives it back.
+/// acknowledgement before the next, and for a permit of `room` where there is one.
 pub(crate) async fn produce(
     store: &Store,
     places: &[Place],
     end: Instant,
-    room: Option<&Arc<Semaphore>>,
+    room: Option<&Arc<Room>>,
 ) -> Result<Vec<TurnId>> {
     let mut producers = JoinSet::new();
     for (producer, own) in (0_u64..).zip(places.chunks(places.len().div_ceil(PRODUCERS))) {
@@ -84,10 +96,15 @@ pub(crate) async fn produce(
                 if Instant::now() >= end {
                     break;
                 }
-                if let Some(room) = &room {
-                    room.acquire().await?.forget();
-                }
-                turns.push(store.accept(message(place, producer << 32 | round)).await?.turn);
+                let accept = store.accept(message(place, producer << 32 | round));
+                let accepted = match &room {
+                    Some(room) => {
+                        room.permits.acquire().await?.forget();
+                        room.accept.time(accept).await
+                    }
+                    None => accept.await,
+                };
+                turns.push(accepted?.turn);
             }
             anyhow::Ok(turns)
         });

@@ -17,10 +17,13 @@ mod latency;
 mod lifecycles;
 mod messages;
 mod pace;
+mod parts;
 mod pickup;
 mod proof;
 mod request;
+mod sessions;
 mod settle;
+mod timed;
 mod turns;
 mod world;
 

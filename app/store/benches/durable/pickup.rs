@@ -30,6 +30,7 @@ const CONVERSATIONS: usize = 1_000;
 /// Messages before those that count: sessions are opened, statements prepared, lanes made.
 const WARM_UP_SECONDS: u64 = 2;
 
+/// What latencies are measured with: enough for every message that is under way.
 pub(crate) const LIMITS: Limits = Limits { concurrency: 16, grace: Duration::from_secs(5) };
 
 /// Which process works.
@@ -71,13 +72,13 @@ impl Handler for Stamps {
 }
 
 /// Runs a worker of the queue as the product does.
-pub(crate) fn work(tasks: &Tasks, store: &Store, handler: &Arc<impl Handler>) {
+pub(crate) fn work(tasks: &Tasks, store: &Store, handler: &Arc<impl Handler>, limits: Limits) {
     let worker = worker::run(
         store.queue.clone(),
         Class::Turn,
         store.hints.clone(),
         Arc::clone(handler),
-        LIMITS,
+        limits,
         tasks.token(),
     );
     tasks.spawn("worker", OnExit::ShutDown, worker);
@@ -98,7 +99,7 @@ pub(crate) async fn measure(request: &Request, by: Worker) -> Result<Value> {
     };
     let places = Arc::new(world.conversations(CONVERSATIONS).await?);
     let stamps = Stamps::new(world.bench.clone());
-    work(&world.tasks, other.as_ref().unwrap_or(&store), &stamps);
+    work(&world.tasks, other.as_ref().unwrap_or(&store), &stamps, LIMITS);
 
     let send = |number: u64, due: Instant| {
         let (store, places) = (store.clone(), Arc::clone(&places));

@@ -5,15 +5,17 @@
 //! would take the processor from the turns, and what is measured would be how the two share it.
 
 use crate::{
-    lifecycles::{CONVERSATIONS, PRODUCERS, WARM_UP, produce, rate},
+    lifecycles::{CONVERSATIONS, PRODUCERS, Room, WARM_UP, produce, rate},
+    parts::{self, Clocked, Parts},
     pickup::work,
     proof,
     request::Request,
+    timed::{Clock, Clocks, Timed},
     world::World,
 };
 use anyhow::Result;
 use async_trait::async_trait;
-use famulus_agent::{Driven, Driver, Limits, prompt::Budget};
+use famulus_agent::{Driven, Driver, prompt::Budget};
 use famulus_core::{
     agent::Grants,
     clock::SystemClock,
@@ -25,11 +27,12 @@ use famulus_core::{
 };
 use famulus_queue::{
     Lease,
-    worker::{Handler, Outcome},
+    worker::{Handler, Limits, Outcome},
 };
 use famulus_store::Store;
 use futures::{StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::{
     sync::{
         Arc,
@@ -40,29 +43,48 @@ use std::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+/// The product's default: `turns.concurrency`.
+const LIMITS: Limits = Limits { concurrency: 64, grace: Duration::from_secs(5) };
+
 const REPLY: &str = "The next train to the coast leaves on Sunday at 9:14. It is on the list.";
 
 pub(crate) async fn measure(request: &Request) -> Result<Value> {
     let (world, store) = World::open(&request.url).await?;
     let places = world.conversations(CONVERSATIONS).await?;
-    let room = Arc::new(Semaphore::new(PRODUCERS));
+    let room = Arc::new(Room { permits: Semaphore::new(PRODUCERS), accept: Clock::default() });
+    let clocks = Arc::new(Clocks::default());
     let turns = Arc::new(Turns {
-        driver: driver(&store),
+        driver: driver(&store, &clocks),
         done: AtomicU64::new(0),
         room: Arc::clone(&room),
     });
-    work(&world.tasks, &store, &turns);
-    let end = Instant::now() + WARM_UP + Duration::from_secs(request.seconds);
-    let rate = rate(&turns.done, WARM_UP, Duration::from_secs(request.seconds));
-    let (sent, rate) = tokio::try_join!(produce(&store, &places, end, Some(&room)), rate)?;
+    work(&world.tasks, &store, &turns, LIMITS);
+    let window = Duration::from_secs(request.seconds);
+    let end = Instant::now() + WARM_UP + window;
+    let (sent, per_second, parts) = tokio::try_join!(
+        produce(&store, &places, end, Some(&room)),
+        rate(&turns.done, WARM_UP, window),
+        parts::look(&world.bench, Clocked { room: &room, turns: &clocks }, WARM_UP, window),
+    )?;
     proof::every_turn_complete(&world.bench, &sent).await?;
     world.close([store]).await;
-    Ok(json!({ "per_second": rate, "messages": sent.len() }))
+    let concurrency = LIMITS.concurrency;
+    Ok(serde_json::to_value(Report { per_second, messages: sent.len(), concurrency, parts })?)
 }
 
-fn driver(store: &Store) -> Driver {
+#[derive(Serialize)]
+struct Report {
+    per_second: f64,
+    messages: usize,
+    /// Turns that the worker has places for.
+    concurrency: usize,
+    #[serde(flatten)]
+    parts: Parts,
+}
+
+fn driver(store: &Store, clocks: &Arc<Clocks>) -> Driver {
     Driver {
-        log: Arc::new(store.clone()),
+        log: Arc::new(Timed { log: Arc::new(store.clone()), clocks: Arc::clone(clocks) }),
         events: Arc::new(store.clone()),
         viewers: Arc::new(Nobody),
         model: Arc::new(Instantly),
@@ -71,7 +93,7 @@ fn driver(store: &Store) -> Driver {
         blobs: Arc::new(store.clone()),
         clock: Arc::new(SystemClock),
         channels: Arc::default(),
-        limits: Limits {
+        limits: famulus_agent::Limits {
             timeouts: usual(),
             budget: Budget { history_tokens: 100_000, knowledge_tokens: 8_000 },
             approval_seconds: 300,
@@ -87,7 +109,7 @@ fn usual<T: Default>() -> T {
 struct Turns {
     driver: Driver,
     done: AtomicU64,
-    room: Arc<Semaphore>,
+    room: Arc<Room>,
 }
 
 #[async_trait]
@@ -97,7 +119,7 @@ impl Handler for Turns {
         match self.driver.drive(&lease.fence, TurnId(lease.job.id), &stop, &cancel).await {
             Ok(Driven::Ended(_)) => {
                 self.done.fetch_add(1, Ordering::Release);
-                self.room.add_permits(1);
+                self.room.permits.add_permits(1);
                 Outcome::Settled
             }
             Ok(Driven::Parked) => Outcome::Settled,
