@@ -11,7 +11,7 @@ use famulus_core::turn::Fence;
 use std::{collections::HashMap, future::pending, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::{Id, JoinSet},
+    task::{Id, JoinError, JoinSet},
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -78,6 +78,16 @@ impl<H: Handler> Running<H> {
         let id = self.tasks.spawn(work).id();
         self.held.insert(id, ActiveLease { lease, cancel, _place: place });
     }
+
+    async fn end(&mut self, queue: &Queue, class: Class, ended: Result<(Id, Outcome), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        if let Some(work) = self.held.remove(&id) {
+            settle(queue, class, &work.lease, ended.map(|(_, outcome)| outcome)).await;
+        }
+    }
 }
 
 /// Claims and works until `shutdown` ends, then drains.
@@ -141,12 +151,10 @@ pub async fn run<H: Handler>(
                 give_up = Some(Instant::now() + Duration::from_hours(1));
             }
             Some(ended) = running.tasks.join_next_with_id() => {
-                let id = match &ended {
-                    Ok((id, _)) => *id,
-                    Err(error) => error.id(),
-                };
-                if let Some(work) = running.held.remove(&id) {
-                    settle(&queue, class, &work.lease, ended.map(|(_, outcome)| outcome)).await;
+                running.end(&queue, class, ended).await;
+                // Whatever else has ended frees its place, too, for one claim of all.
+                while let Some(ended) = running.tasks.try_join_next_with_id() {
+                    running.end(&queue, class, ended).await;
                 }
                 look_again = Instant::now();
             }
@@ -253,12 +261,7 @@ async fn extend(
     }
 }
 
-async fn settle(
-    queue: &Queue,
-    class: Class,
-    lease: &Lease,
-    ended: Result<Outcome, tokio::task::JoinError>,
-) {
+async fn settle(queue: &Queue, class: Class, lease: &Lease, ended: Result<Outcome, JoinError>) {
     let (delay, blameless) = match ended {
         Ok(Outcome::Settled) => return,
         Ok(Outcome::Retry { delay, blameless }) => (delay, blameless),

@@ -16,7 +16,10 @@ use famulus_store::Store;
 use jiff::SignedDuration;
 use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Says which lane it was given; works until it is cancelled, or waits for a deadline.
@@ -118,6 +121,61 @@ async fn work_begins_beside_the_door_and_another_process_takes_over() {
         assert!(world.store.queue.handover.reserve(1).is_none());
         end(second).await;
         other.close().await;
+    })
+    .await;
+}
+
+/// Tells its lease, and ends when it is told to.
+struct Told {
+    given: mpsc::Sender<Lease>,
+    end: Notify,
+}
+
+#[async_trait]
+impl Handler for Told {
+    async fn work(&self, lease: Lease, _cancel: CancellationToken) -> Outcome {
+        let end = self.end.notified();
+        self.given.send(lease).await.unwrap();
+        end.await;
+        Outcome::Settled
+    }
+}
+
+/// On one thread, so that all that is told to end has ended before the worker looks.
+#[tokio::test]
+async fn places_that_are_freed_at_the_same_moment_are_filled_by_one_claim() {
+    with_store(async |world| {
+        let ada: PersonId = world.person("Ada").await.id;
+        for number in 0..8 {
+            let conversation = talk::conversation(world, ada, &number.to_string()).await;
+            talk::say(world, ada, conversation, "a", Vec::new()).await;
+        }
+        let (given, mut leases) = mpsc::channel(16);
+        let told = Arc::new(Told { given, end: Notify::new() });
+        let tasks = begin(&world.store, Arc::clone(&told));
+        let mut four = async || {
+            let mut four = Vec::new();
+            for _ in 0..4 {
+                let lease = timeout(Duration::from_secs(6), leases.recv()).await;
+                four.push(lease.expect("there is a place for it").unwrap());
+            }
+            four
+        };
+        let done: Vec<_> = four().await.iter().map(|l: &Lease| (l.fence, l.job.id)).collect();
+        let mut conn = world.admin.acquire().await.unwrap();
+        assert_eq!(lane::complete_many(&mut conn, Class::Turn, &done).await.unwrap(), 4);
+        told.end.notify_waiters();
+        let lanes: Vec<_> = four().await.iter().map(|lease| lease.job.lane).collect();
+        // The leases of one claim end at one moment.
+        let claims: i64 =
+            sqlx::query_scalar("select count(distinct due_at) from queue_lane where id = any($1)")
+                .bind(lanes)
+                .fetch_one(&mut *conn)
+                .await
+                .unwrap();
+        assert_eq!(claims, 1);
+        told.end.notify_waiters();
+        end(tasks).await;
     })
     .await;
 }
