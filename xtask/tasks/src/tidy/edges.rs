@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (SETTINGS, &[]),
     (SSE, &[]),
     ("famulus-telemetry", &[]),
+    ("famulus-backup", &["famulus-core"]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
     ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD, SSE]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),
@@ -50,6 +51,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "famulus-agent",
             "famulus-api",
+            "famulus-backup",
             "famulus-channels",
             "famulus-cli",
             "famulus-cluster",

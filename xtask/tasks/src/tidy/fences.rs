@@ -15,7 +15,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 13] = [
+const FENCES: [Fence; 14] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -25,6 +25,11 @@ const FENCES: [Fence; 13] = [
         foreign: "sqlx-core",
         means: "queries live in the queue and the store",
         allowed: &["famulus-queue", "famulus-store"],
+    },
+    Fence {
+        foreign: "age",
+        means: "backups are what is encrypted to the owner's key",
+        allowed: &["famulus-backup"],
     },
     Fence {
         foreign: "axum",

@@ -1,0 +1,47 @@
+//! What can be configured of backups.
+
+use crate::{retention::Rules, seal::Recipient};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// `backups` in the data directory, unless it is set.
+    pub folder: Option<PathBuf>,
+    pub recipient: Option<Recipient>,
+    pub identity_file: Option<PathBuf>,
+    /// 0: none is taken unless somebody asks for it.
+    pub every_hours: u32,
+    pub keep_hourly: u32,
+    pub keep_daily: u32,
+    pub keep_monthly: u32,
+    pub keep_yearly: Option<u32>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let Rules { hourly, daily, monthly, yearly } = Rules::default();
+        Self {
+            folder: None,
+            recipient: None,
+            identity_file: None,
+            every_hours: 24,
+            keep_hourly: hourly,
+            keep_daily: daily,
+            keep_monthly: monthly,
+            keep_yearly: yearly,
+        }
+    }
+}
+
+impl Config {
+    pub fn rules(&self) -> Rules {
+        Rules {
+            hourly: self.keep_hourly,
+            daily: self.keep_daily,
+            monthly: self.keep_monthly,
+            yearly: self.keep_yearly,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `pg_dump`, from its output into a part.
+
+use crate::{
+    error::BackupError,
+    manifest::{Holds, Part},
+    part::PartWriter,
+    program::{command, settle, start},
+    seal::Recipient,
+};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+const PROGRAM: &str = "pg_dump";
+
+/// A session that holds a lock on a table for so long is stuck.
+const LOCK_TIMEOUT: &str = "--lock-wait-timeout=60s";
+
+/// Where a database is, and the programs that fit it. Its socket is reached without a password.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub socket_dir: PathBuf,
+    /// A role that sees all rows.
+    pub user: String,
+    pub database: String,
+    /// The `bin` folder of a Postgres that is no older than the server.
+    pub bin_dir: PathBuf,
+}
+
+/// One consistent picture of the database, as it was when this began. Dropped, it ends the program.
+pub(crate) async fn dump(
+    server: &Server,
+    folder: &Path,
+    recipient: Option<&Recipient>,
+) -> Result<Part, BackupError> {
+    let mut part = PartWriter::create(folder, "database.dump", Holds::Database, recipient)?;
+    let mut dump = command(PROGRAM, server);
+    // Who owns what and who may do what follows from where it is restored: a start grants it.
+    dump.args(["--format=custom", "--no-owner", "--no-privileges", "--no-password", LOCK_TIMEOUT]);
+    let mut child = start(dump.stdout(Stdio::piped()))?;
+    let output = child.stdout.take().ok_or(BackupError::Thread)?;
+    let output = output.into_owned_fd().map_err(BackupError::io("read", Path::new(PROGRAM)))?;
+    let reading = tokio::task::spawn_blocking(move || {
+        part.take(&mut File::from(output))?;
+        Ok(part)
+    });
+    let part = settle(PROGRAM, &mut child, reading).await?;
+    // Only what the program called whole is finished.
+    tokio::task::spawn_blocking(move || part.finish()).await.map_err(|_| BackupError::Thread)?
+}
