@@ -137,7 +137,7 @@ fn share_folders(bin_dir: &Path, version: &Version) -> Vec<PathBuf> {
 }
 
 /// The first line that a program prints.
-fn ask(program: &Path, question: &str) -> Result<String, String> {
+pub(super) fn ask(program: &Path, question: &str) -> Result<String, String> {
     let output = Command::new(program)
         .arg(question)
         .stdin(Stdio::null())

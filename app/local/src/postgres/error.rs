@@ -37,6 +37,13 @@ pub enum PostgresError {
         data_dir.display()
     )]
     AlreadyRunning { data_dir: PathBuf, pid: String },
+    /// Another process works on this data directory, and its server is not there to be asked.
+    #[error(
+        "another famulus is using {}, but its Postgres takes no connections now; it may be starting \
+         or stopping: try again in a moment",
+        data_dir.display()
+    )]
+    NotReachable { data_dir: PathBuf },
     /// The user under which the server runs cannot get to a path.
     #[error(
         "user {user:?}, under which Postgres runs because it refuses root, cannot reach {}: {} is \

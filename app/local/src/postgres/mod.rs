@@ -22,6 +22,7 @@ mod binaries;
 mod cluster;
 mod error;
 mod leftovers;
+mod running;
 mod server;
 mod socket;
 mod version;
@@ -44,6 +45,7 @@ use server::{Server, Started};
 use wire::Session;
 
 pub use error::{Looked, PostgresError, Why};
+pub use running::Running;
 pub use server::Stopped;
 
 /// The superuser of the private server.
@@ -134,6 +136,12 @@ impl PrivatePostgres {
     /// The same for another database of this server.
     pub fn url_of(&self, database: &str) -> String {
         socket::url(&self.server.socket_dir, SUPERUSER, database)
+    }
+
+    /// The same for those who have this server, and those who find it running.
+    pub fn place(&self) -> Running {
+        let Binaries { bin_dir, version } = self.server.binaries.clone();
+        Running { socket_dir: self.server.socket_dir.clone(), bin_dir, version: version.text }
     }
 
     /// The version of the server, such as `18.4`.
