@@ -339,3 +339,22 @@ pub async fn bury(
     .map_err(QueueError::database("bury"))?;
     if done.rows_affected() == 1 { Ok(()) } else { Err(QueueError::LeaseLost) }
 }
+
+/// Forgets all jobs of a class but its dead letters, and every lease on its lanes: for a database at
+/// which nobody works.
+pub async fn clear(conn: &mut PgConnection, class: Class) -> Result<(), QueueError> {
+    sqlx::query!("delete from queue_job where class = $1 and not dead", class.as_str())
+        .execute(&mut *conn)
+        .await
+        .map_err(QueueError::database("forget jobs"))?;
+    sqlx::query!(
+        "update queue_lane
+         set state = 'idle', due_at = null, pending = 0, attempts = 0, worker = null
+         where class = $1",
+        class.as_str(),
+    )
+    .execute(conn)
+    .await
+    .map_err(QueueError::database("forget leases"))?;
+    Ok(())
+}

@@ -186,12 +186,21 @@ pub async fn migrate(connect: &Connect) -> Result<String, ConnectError> {
     Ok(target_of(&options))
 }
 
-async fn prepare(connect: &Connect) -> Result<(PgConnectOptions, Role), ConnectError> {
-    let options = PgConnectOptions::from_str(&connect.url)
+/// A session as the URL has it, in the role that it names: for looking, before anything is opened.
+pub(crate) async fn look(connect: &Connect) -> Result<PgConnection, ConnectError> {
+    first_session(&options(connect)?, connect.patience).await
+}
+
+fn options(connect: &Connect) -> Result<PgConnectOptions, ConnectError> {
+    Ok(PgConnectOptions::from_str(&connect.url)
         .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?
         .application_name("famulus")
         // What is there already when a start looks is no news to who reads the log.
-        .options([("client_min_messages", "warning")]);
+        .options([("client_min_messages", "warning")]))
+}
+
+async fn prepare(connect: &Connect) -> Result<(PgConnectOptions, Role), ConnectError> {
+    let options = options(connect)?;
     let mut first = first_session(&options, connect.patience).await?;
     check_version(&mut first, &target_of(&options)).await?;
     let role = prepare_role(&mut first).await?;

@@ -12,10 +12,10 @@ use sqlx::{
 };
 use std::borrow::Cow;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
 /// Where the migrator keeps its record.
-const RECORD: &str = "_sqlx_migrations";
+pub(crate) const RECORD: &str = "_sqlx_migrations";
 
 /// Migrates, unless there is nothing to do: then nothing is locked and nothing written, so that
 /// starts neither wait for each other nor for the disk.

@@ -50,6 +50,12 @@ pub struct Fired {
     pub next_due: Option<Timestamp>,
 }
 
+/// What was passed over.
+pub(crate) struct PassedOver {
+    pub(crate) schedules: usize,
+    pub(crate) slots: u64,
+}
+
 /// A schedule whose row this transaction holds.
 struct Due {
     id: ScheduleId,
@@ -101,6 +107,25 @@ impl Store {
         }
         fired.next_due = self.next_slot().await?;
         Ok(fired)
+    }
+
+    /// Counts all slots that are due at `now` as missed, of at most `limit` schedules, whatever their
+    /// rules say of missed ones.
+    pub(crate) async fn pass_over_due(
+        &self,
+        now: Timestamp,
+        limit: i64,
+    ) -> Result<PassedOver, Error> {
+        let mut tx = self.begin(Scope::System).await?;
+        let mut decisions = decide(&mut tx, now, limit).await?;
+        for decision in &mut decisions {
+            let late = std::mem::take(&mut decision.slots.fire);
+            decision.slots.missed.extend(late);
+        }
+        record(&mut tx, &decisions, now).await?;
+        tx.commit().await.map_err(Error::on("pass over due schedules"))?;
+        let slots = decisions.iter().map(|decision| decision.slots.missed_total()).sum();
+        Ok(PassedOver { schedules: decisions.len(), slots })
     }
 
     async fn next_slot(&self) -> Result<Option<Timestamp>, Error> {
