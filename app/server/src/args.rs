@@ -25,6 +25,13 @@ pub enum Command {
     Serve,
     /// Bring the database up to date and end (DATABASE_URL or database.url)
     Migrate,
+    /// Back up the private Postgres, now
+    Backup {
+        #[command(subcommand)]
+        command: Option<BackupCommand>,
+    },
+    /// Bring a backup back, into a database that is empty
+    Restore(RestoreArgs),
     /// Show the first token
     Token,
     /// Look at the configuration
@@ -42,4 +49,28 @@ pub enum ConfigCommand {
     Keys,
     /// Check the configuration without starting anything
     Check,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BackupCommand {
+    /// List the backups that are there
+    List,
+    /// Restore one into a database that is thrown away, and look whether it is sound
+    Verify {
+        /// Its name
+        #[arg(default_value = "latest")]
+        backup: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RestoreArgs {
+    /// Its name (`famulus backup list`), or `latest`
+    pub backup: String,
+    /// The latest that began before this time, such as 2026-11-24T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<jiff::Timestamp>,
+    /// In place of a database that holds something; asks before
+    #[arg(long)]
+    pub replace: bool,
 }

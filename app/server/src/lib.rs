@@ -6,12 +6,14 @@
 
 pub mod app;
 pub mod args;
+pub mod backup;
 pub mod config;
 mod deliveries;
 pub mod descriptors;
 mod no_sandboxes;
 pub mod paths;
 pub mod plugins;
+mod private;
 pub mod reload;
 mod say;
 mod sweeps;

@@ -4,6 +4,7 @@ use clap::Parser;
 use famulus_cli::{CliEnvironment, Connection};
 use famulus_server::{
     args::{Args, Command},
+    backup,
     paths::Paths,
     up,
 };
@@ -35,6 +36,8 @@ async fn run(args: Args) -> ExitCode {
             Box::pin(up::run(up::DatabaseSource::External, args.config, places)).await
         }
         Command::Migrate => up::migrate(args.config, places).await,
+        Command::Backup { command } => Box::pin(backup::run(command, args.config, places)).await,
+        Command::Restore(wanted) => Box::pin(backup::restore(wanted, args.config, places)).await,
         Command::Token => up::show_token(args.config, places),
         Command::Config { command } => up::config(command, args.config, places),
         Command::Client(command) => {

@@ -3,10 +3,12 @@
 use crate::{
     app::{App, Parts, Sockets},
     args::ConfigCommand,
-    config::{self, Config, KEYS, Takes},
+    backup,
+    config::{self, KEYS, Takes},
     descriptors,
     paths::Paths,
     plugins::Plugins,
+    private,
     reload::{Reach, Reload},
     say,
     token::{self, FirstToken},
@@ -15,10 +17,7 @@ use anyhow::Context;
 use famulus_api::Listeners;
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
-use famulus_local::{
-    cache,
-    postgres::{PrivatePostgres, Settings},
-};
+use famulus_local::postgres::PrivatePostgres;
 use famulus_models::Models;
 use famulus_store::Connect;
 use secrecy::ExposeSecret;
@@ -75,7 +74,7 @@ pub async fn run(
              `famulus up`, which starts a private one"
         ),
         (None, DatabaseSource::Private) => {
-            Some(private_postgres(&config, &data_dir, &tasks).await?)
+            Some(private::start(&config.database, &data_dir, &tasks).await?)
         }
     };
     let url = match (&config.database.url, &postgres) {
@@ -135,6 +134,14 @@ pub async fn run(
     }
     let your_token = first.in_words(&token_path, secret);
     announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
+    if let Some(postgres) = &postgres {
+        let home = backup::Home {
+            config: config.backup.clone(),
+            data_dir: data_dir.clone(),
+            config_file: config_file(file.clone(), &places),
+        };
+        backup::schedule(home, postgres.place(), &tasks);
+    }
     let log = move |filter: &str| {
         if let Err(error) = telemetry.set_level(filter) {
             tracing::warn!(error = %error, "telemetry.log was not changed");
@@ -226,7 +233,7 @@ pub fn data_dir(file: Option<PathBuf>, places: Paths) -> anyhow::Result<PathBuf>
     Ok(loaded.data_dir.unwrap_or(places.data_dir))
 }
 
-fn config_file(given: Option<PathBuf>, places: &Paths) -> Option<PathBuf> {
+pub(crate) fn config_file(given: Option<PathBuf>, places: &Paths) -> Option<PathBuf> {
     given.or_else(|| places.config.exists().then(|| places.config.clone()))
 }
 
@@ -248,28 +255,6 @@ async fn bind(key: &str, address: std::net::SocketAddr) -> anyhow::Result<TcpLis
              `{key}` to another address"
         )
     })
-}
-
-async fn private_postgres(
-    config: &Config,
-    data_dir: &Path,
-    tasks: &Tasks,
-) -> anyhow::Result<PrivatePostgres> {
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.parent().map(|bin| bin.join("../share/famulus")));
-    let mut tree_dirs: Vec<PathBuf> = beside.into_iter().collect();
-    tree_dirs.push(cache::folder(|name| std::env::var_os(name)));
-    let sessions = config.database.durable_sessions + config.database.relaxed_sessions;
-    let settings = Settings {
-        bin_dir: config.database.bin_dir.clone(),
-        tree_dirs,
-        shared_buffers_mb: config.database.shared_buffers_mb,
-        // Ours, the writer, the ear, three for the superuser, and some for whoever looks.
-        max_connections: (sessions + 12).max(40),
-        ..Settings::new(std::path::absolute(data_dir)?)
-    };
-    Ok(PrivatePostgres::start(settings, tasks).await?)
 }
 
 /// A few lines for the person: where it listens, how to talk to it, what it can do.

@@ -78,6 +78,23 @@ pub const KEYS: &[Key] = &[
     ),
     restart("database.durable_sessions", "sessions whose commits wait for the disk"),
     restart("database.relaxed_sessions", "sessions for leases and reads"),
+    restart("backup.folder", "where backups are kept; default: `backups` in data_dir"),
+    restart(
+        "backup.recipient",
+        "the public key, age1…, that backups are encrypted to; without it they are not, and leave secrets out",
+    ),
+    restart(
+        "backup.identity_file",
+        "file with the private key, for `famulus restore` and `famulus backup verify`",
+    ),
+    restart(
+        "backup.every_hours",
+        "hours between two backups that `famulus up` takes; 0: it takes none",
+    ),
+    restart("backup.keep_hourly", "hours, the newest that have one, of which a backup is kept"),
+    restart("backup.keep_daily", "days of which a backup is kept"),
+    restart("backup.keep_monthly", "months of which a backup is kept"),
+    restart("backup.keep_yearly", "years of which a backup is kept; all of them without it"),
     restart("api.listen", "address and port of the HTTP surface"),
     restart("api.internal_listen", "address and port for what runs beside the assistant"),
     restart(

@@ -39,6 +39,7 @@ pub struct Loaded {
     tree: Dict,
     pub data_dir: Option<PathBuf>,
     pub turns: Turns,
+    pub backup: famulus_backup::Config,
     pub telemetry: famulus_telemetry::Config,
 }
 
@@ -63,9 +64,9 @@ pub fn load(file: Option<&Path>) -> Result<Loaded, ConfigError> {
 
 impl Loaded {
     fn from_tree(tree: Dict) -> Result<Self, ConfigError> {
-        let Config { data_dir, turns, telemetry, .. } =
+        let Config { data_dir, turns, backup, telemetry, .. } =
             extract(tree.clone(), &mut |_, _| Ok(None))?;
-        Ok(Self { tree, data_dir, turns, telemetry })
+        Ok(Self { tree, data_dir, turns, backup, telemetry })
     }
 
     /// Everything, each secret in its place and known to the redactor.

@@ -37,6 +37,7 @@ pub struct Config {
     pub queue: Queue,
     pub retention: famulus_store::Retention,
     pub database: Database,
+    pub backup: famulus_backup::Config,
     pub api: famulus_api::Config,
     pub channels: Channels,
     pub telemetry: famulus_telemetry::Config,

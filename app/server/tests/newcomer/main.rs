@@ -5,6 +5,7 @@
 //! fetches; without either these tests fail and say so.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
+mod backups;
 mod full_disk;
 mod up;
 

@@ -1,0 +1,110 @@
+//! `famulus backup verify`: a backup counts when it was restored.
+
+use super::home::{Opened, Ours, server};
+use crate::say;
+use anyhow::Context;
+use famulus_backup::{
+    folder::{Folder, Which},
+    manifest::Manifest,
+    restore,
+};
+use famulus_lifecycle::Signals;
+use famulus_local::postgres::Running;
+use famulus_store::{Connect, Invariant};
+use std::fs;
+
+/// The database that is thrown away.
+const DRILL: &str = "drill";
+
+/// Restores a backup into a server of its own, and says what held.
+pub(super) async fn verify(
+    opened: &Opened,
+    which: &Which,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    let folder = opened.home.folder();
+    let own = match Running::find(&opened.home.data_dir) {
+        Ok(Some(running)) => {
+            let url = running.url_of(Running::DATABASE);
+            famulus_store::installation(&Connect::new(url)).await?
+        }
+        // The folder decides, or asks for a name.
+        Ok(None) | Err(_) => None,
+    };
+    let (name, _) = folder.find(which, own.map(|own| own.owner.0))?;
+    let drill = drill(opened, &folder, &name);
+    let answers = tokio::select! {
+        answers = Box::pin(drill) => answers?,
+        _signal = signals.wait_for_signal() => anyhow::bail!("stopped before {name} was verified"),
+    };
+    for Invariant { holds_that, .. } in &answers {
+        say::line(&format!("  holds: {holds_that}"));
+    }
+    say::line(&format!("{name} is good: it was restored, and brought up to date."));
+    Ok(())
+}
+
+async fn drill(opened: &Opened, folder: &Folder, name: &str) -> anyhow::Result<Vec<Invariant>> {
+    let manifest = checked(folder, name).await?;
+    let scratch = opened.home.data_dir.join("verify");
+    let ours = Ours::start(&opened.database, &scratch).await?;
+    let answers = restored(opened, folder, name, &manifest, &ours).await;
+    ours.stop().await;
+    // What cannot be removed is thrown away by the next drill.
+    if let Err(error) = fs::remove_dir_all(&scratch) {
+        tracing::warn!(path = %scratch.display(), %error, "the data of the drill stay");
+    }
+    answers
+}
+
+async fn restored(
+    opened: &Opened,
+    folder: &Folder,
+    name: &str,
+    manifest: &Manifest,
+    ours: &Ours,
+) -> anyhow::Result<Vec<Invariant>> {
+    // A drill that was killed may have left it.
+    ours.postgres.run("postgres", &format!("drop database if exists {DRILL}")).await?;
+    ours.postgres.run("postgres", &format!("create database {DRILL}")).await?;
+    let identities = opened.home.identities()?;
+    let server = server(ours.place(), DRILL);
+    restore::database(folder, name, manifest, identities, &server).await?;
+    sound(&ours.place().url_of(DRILL), name).await
+}
+
+/// Reads all parts of a backup, and sees that this release can work on it.
+pub(super) async fn checked(folder: &Folder, name: &str) -> anyhow::Result<Manifest> {
+    let (folder, owned) = (folder.clone(), name.to_owned());
+    let manifest = tokio::task::spawn_blocking(move || folder.check(&owned))
+        .await
+        .context("a thread ended early; this is a defect")??;
+    let newest = famulus_store::newest_schema();
+    anyhow::ensure!(
+        manifest.schema <= newest,
+        "the backup {name} was taken by famulus {} with schema {}, and this one is {} with schema \
+         {newest}; restore it with that release, or a newer one",
+        manifest.famulus,
+        manifest.schema,
+        env!("CARGO_PKG_VERSION"),
+    );
+    Ok(manifest)
+}
+
+/// Brings a restored database up to date and asks it whether it is sound.
+pub(super) async fn sound(url: &str, name: &str) -> anyhow::Result<Vec<Invariant>> {
+    let connect = Connect::new(url);
+    famulus_store::migrate(&connect).await?;
+    let answers = famulus_store::soundness(&connect).await?;
+    let broken: Vec<String> = answers
+        .iter()
+        .filter(|answer| answer.broken != 0)
+        .map(|answer| format!("{} (not so for {} rows)", answer.holds_that, answer.broken))
+        .collect();
+    anyhow::ensure!(
+        broken.is_empty(),
+        "what {name} restores is not sound: {}; choose an older one (`famulus backup list`)",
+        broken.join("; ")
+    );
+    Ok(answers)
+}

@@ -1,0 +1,180 @@
+//! What the commands of backups work on: a data directory, and the server on it.
+
+use crate::{
+    config::{self, Database},
+    paths::Paths,
+    private, token, up,
+};
+use anyhow::Context;
+use famulus_backup::{
+    Config,
+    dump::Server,
+    folder::Folder,
+    manifest::Holds,
+    seal::Identities,
+    take::{Plan, Secret, Source},
+};
+use famulus_lifecycle::Tasks;
+use famulus_local::postgres::{PrivatePostgres, Running};
+use famulus_store::Connect;
+use famulus_telemetry::Guard;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+/// After its server was stopped, a command has this long.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// The installation of this machine.
+#[derive(Clone, Debug)]
+pub struct Home {
+    pub config: Config,
+    pub data_dir: PathBuf,
+    pub config_file: Option<PathBuf>,
+}
+
+impl Home {
+    pub(super) fn folder(&self) -> Folder {
+        Folder::new(self.config.folder.clone().unwrap_or_else(|| self.data_dir.join("backups")))
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        Plan {
+            folder: self.folder(),
+            recipient: self.config.recipient.clone(),
+            rules: self.config.rules(),
+        }
+    }
+
+    /// The private keys, where the configuration names them.
+    pub(super) fn identities(&self) -> anyhow::Result<Option<Arc<Identities>>> {
+        let file = self.config.identity_file.as_deref();
+        Ok(file.map(Identities::read).transpose()?.map(Arc::new))
+    }
+
+    /// What a backup is made of, once there is something.
+    pub(super) async fn source(&self, place: &Running) -> anyhow::Result<Source> {
+        let url = place.url_of(Running::DATABASE);
+        let known = famulus_store::installation(&Connect::new(url)).await?;
+        let known = known.context(
+            "the database is empty: there is nothing to back up before `famulus up` has started once",
+        )?;
+        let mut secrets = vec![Secret {
+            path: token::path(&self.data_dir),
+            name: "token",
+            holds: Holds::Token,
+            words: "the owner's first token",
+        }];
+        secrets.extend(self.config_file.clone().map(|path| Secret {
+            path,
+            name: "config.toml",
+            holds: Holds::Configuration,
+            words: "the configuration file (not what it refers to)",
+        }));
+        Ok(Source {
+            server: server(place, Running::DATABASE),
+            installation: known.owner.0,
+            famulus: env!("CARGO_PKG_VERSION").to_owned(),
+            schema: known.schema,
+            postgres: place.version.clone(),
+            secrets,
+        })
+    }
+}
+
+/// A database of a server, as Postgres's programs reach it.
+pub(super) fn server(place: &Running, database: &str) -> Server {
+    Server {
+        socket_dir: place.socket_dir.clone(),
+        user: Running::USER.to_owned(),
+        database: database.to_owned(),
+        bin_dir: place.bin_dir.clone(),
+    }
+}
+
+/// A home, and what a command needs to start its server.
+pub(super) struct Opened {
+    pub(super) home: Home,
+    pub(super) database: Database,
+}
+
+impl Opened {
+    pub(super) fn load(file: Option<PathBuf>, places: Paths) -> anyhow::Result<(Self, Guard)> {
+        let config_file = up::config_file(file, &places);
+        let loaded = config::load(config_file.as_deref())?;
+        let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
+        let database = loaded.database(&telemetry.redactor())?;
+        anyhow::ensure!(
+            database.url.is_none(),
+            "the database is kept elsewhere (database.url or DATABASE_URL), and these commands are for \
+             the private Postgres; back it up by its keeper's means, or with pg_dump"
+        );
+        let data_dir = loaded.data_dir.unwrap_or(places.data_dir);
+        let data_dir = std::path::absolute(&data_dir).context("the data directory has no path")?;
+        let home = Home { config: loaded.backup, data_dir, config_file };
+        Ok((Self { home, database }, telemetry))
+    }
+}
+
+/// The server that a command works with.
+pub(super) enum At {
+    /// Another process keeps it.
+    Running(Running),
+    /// Started for this command.
+    Ours(Ours),
+}
+
+/// A server that this command has to itself.
+pub(super) struct Ours {
+    pub(super) postgres: PrivatePostgres,
+    place: Running,
+    tasks: Tasks,
+}
+
+impl Ours {
+    pub(super) async fn start(
+        database: &Database,
+        data_dir: &std::path::Path,
+    ) -> anyhow::Result<Self> {
+        let tasks = Tasks::new();
+        let postgres = private::start(database, data_dir, &tasks).await?;
+        Ok(Self { place: postgres.place(), postgres, tasks })
+    }
+
+    pub(super) fn place(&self) -> &Running {
+        &self.place
+    }
+
+    pub(super) async fn stop(self) {
+        self.postgres.stop().await;
+        let _nothing_to_wait_for = self.tasks.drain(DRAIN).await;
+    }
+}
+
+impl At {
+    pub(super) async fn open(opened: &Opened) -> anyhow::Result<Self> {
+        let data_dir = &opened.home.data_dir;
+        if let Some(running) = Running::find(data_dir)? {
+            return Ok(Self::Running(running));
+        }
+        anyhow::ensure!(
+            data_dir.join("postgres").is_dir(),
+            "there is no database in {}: there is nothing to back up before `famulus up` has started \
+             once; or name another folder with `data_dir`",
+            data_dir.display()
+        );
+        Ok(Self::Ours(Ours::start(&opened.database, data_dir).await?))
+    }
+
+    pub(super) fn place(&self) -> &Running {
+        match self {
+            Self::Running(running) => running,
+            Self::Ours(ours) => ours.place(),
+        }
+    }
+
+    pub(super) async fn close(self) {
+        match self {
+            Self::Running(_) => {}
+            Self::Ours(ours) => ours.stop().await,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! `famulus restore`: a database is filled beside the one in use, and takes its name when it is sound.
+//!
+//! ```text
+//! famulus_restoring ─► filled ─► migrated ─► sound ─► held back ─┐ one statement
+//! famulus ───────────────────────────────────────────────────────┴─► famulus_before_…  ─► answered? gone
+//! ```
+//!
+//! Until the names change, the database in use is not touched; afterwards it is there under its other
+//! name until the new one has answered.
+
+use super::{
+    drill::{checked, sound},
+    home::{Opened, Ours, server},
+    which,
+};
+use crate::{args::RestoreArgs, paths::Paths, say, token};
+use anyhow::Context;
+use famulus_backup::{
+    folder::Folder,
+    manifest::{Holds, Manifest},
+    restore as parts,
+};
+use famulus_core::{Clock, clock::SystemClock};
+use famulus_lifecycle::Signals;
+use famulus_local::postgres::Running;
+use famulus_store::{Connect, HeldBack, Installation, Store};
+use std::{
+    fs::OpenOptions,
+    io::{self, BufRead, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+use tokio_util::sync::CancellationToken;
+
+/// Where it is filled.
+const RESTORING: &str = "famulus_restoring";
+/// What has to be typed.
+const WORD: &str = "replace";
+
+/// `famulus restore …`.
+pub async fn restore(
+    wanted: RestoreArgs,
+    file: Option<PathBuf>,
+    places: Paths,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::install().context("signals cannot be received")?;
+    let which = which(&wanted.backup, wanted.at)?;
+    let (opened, _telemetry) = Opened::load(file, places)?;
+    let data_dir = &opened.home.data_dir;
+    anyhow::ensure!(
+        Running::find(data_dir)?.is_none(),
+        "famulus is running on {}; stop it, then restore",
+        data_dir.display()
+    );
+    let folder = opened.home.folder();
+    anyhow::ensure!(
+        !folder.list()?.is_empty(),
+        "there is no backup in {}; name their folder with `backup.folder`",
+        folder.path().display()
+    );
+    let ours = Ours::start(&opened.database, data_dir).await?;
+    let work = async {
+        let there = famulus_store::installation(&connect(&ours, Running::DATABASE)).await?;
+        let (name, _) = folder.find(&which, there.map(|there| there.owner.0))?;
+        let manifest = checked(&folder, &name).await?;
+        allow(there, &name, data_dir, wanted.replace)?;
+        let held = fill(&opened, &folder, &name, &manifest, &ours).await?;
+        anyhow::Ok((name, manifest, held))
+    };
+    let filled = tokio::select! {
+        filled = Box::pin(work) => filled,
+        _signal = signals.wait_for_signal() => {
+            Err(anyhow::anyhow!("stopped before the backup was restored; the database is as it was"))
+        }
+    };
+    let done = match filled {
+        // No signal ends this half way.
+        Ok(filled) => put_in_place(&ours, &filled.1).await.map(|()| filled),
+        Err(error) => Err(error),
+    };
+    ours.stop().await;
+    let (name, manifest, held) = done?;
+    tell(&name, &manifest, held);
+    give_back_files(&opened, &folder, &name, &manifest)
+}
+
+fn connect(ours: &Ours, database: &str) -> Connect {
+    Connect::new(ours.place().url_of(database))
+}
+
+/// Nothing is replaced unless somebody wants it, and says so twice.
+fn allow(
+    there: Option<Installation>,
+    name: &str,
+    data_dir: &Path,
+    replace: bool,
+) -> anyhow::Result<()> {
+    if there.is_none() {
+        return Ok(());
+    }
+    let data_dir = data_dir.display();
+    anyhow::ensure!(
+        replace,
+        "the database in {data_dir} holds an installation already; `famulus restore {name} --replace` \
+         puts the backup in its place, and what was said since is lost then"
+    );
+    say::line(&format!(
+        "The database in {data_dir} is replaced by {name}; what was said since is lost.\n\
+         Type `{WORD}` to go on:"
+    ));
+    let mut typed = String::new();
+    io::stdin().lock().read_line(&mut typed).context("standard input cannot be read")?;
+    anyhow::ensure!(typed.trim() == WORD, "`{WORD}` was not typed; nothing was changed");
+    Ok(())
+}
+
+/// Fills a database of its own. One that fails stays until the next restore, and is nobody's.
+async fn fill(
+    opened: &Opened,
+    folder: &Folder,
+    name: &str,
+    manifest: &Manifest,
+    ours: &Ours,
+) -> anyhow::Result<HeldBack> {
+    let identities = opened.home.identities()?;
+    ours.postgres.run("postgres", &format!("drop database if exists {RESTORING}")).await?;
+    ours.postgres.run("postgres", &format!("create database {RESTORING}")).await?;
+    let filled = async {
+        let server = server(ours.place(), RESTORING);
+        parts::database(folder, name, manifest, identities, &server).await?;
+        sound(&ours.place().url_of(RESTORING), name).await?;
+        let (store, _nobody_works) =
+            Store::connect(connect(ours, RESTORING), CancellationToken::new()).await?;
+        let held = store.hold_back(SystemClock.now()).await;
+        store.close().await;
+        anyhow::Ok(held?)
+    };
+    let filled = filled.await;
+    if filled.is_err() {
+        ours.postgres
+            .run("postgres", &format!("drop database if exists {RESTORING} with (force)"))
+            .await?;
+    }
+    filled
+}
+
+/// Changes the names, and lets the old database go when the new one answers.
+async fn put_in_place(ours: &Ours, manifest: &Manifest) -> anyhow::Result<()> {
+    let database = Running::DATABASE;
+    let before = format!("famulus_before_{}", SystemClock.now().as_second());
+    // Statements that are sent together happen together.
+    let rename = |from: &str, kept: &str| {
+        format!(
+            "alter database {database} rename to {kept}; alter database {from} rename to {database}"
+        )
+    };
+    ours.postgres.run("postgres", &rename(RESTORING, &before)).await?;
+    let answer = famulus_store::installation(&connect(ours, database)).await;
+    let answered = match &answer {
+        Ok(Some(found)) => found.owner.0 == manifest.installation,
+        Ok(None) | Err(_) => false,
+    };
+    if !answered {
+        ours.postgres.run("postgres", &rename(&before, RESTORING)).await?;
+        answer?;
+        anyhow::bail!("the restored database does not answer as it should; the old one is back")
+    }
+    Ok(ours.postgres.run("postgres", &format!("drop database {before}")).await?)
+}
+
+fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
+    let HeldBack { messages, slots, turns } = held;
+    say::line(&format!("{name} is restored: everything up to {}.", manifest.begun));
+    say::line(&format!(
+        "  {messages} messages were on their way out then. They may have been sent since, and are not \
+         sent\n  again unless you say so (`GET /v1/outbox`, `POST /v1/outbox/ID/retry`)."
+    ));
+    say::line(&format!(
+        "  {slots} slots of schedules passed since then. They may have fired, and count as missed."
+    ));
+    if turns > 0 {
+        say::line(&format!("  {turns} turns had not ended then. They go on with `famulus up`."));
+    }
+    for words in &manifest.leaves_out {
+        say::line(&format!("  It did not hold {words}."));
+    }
+}
+
+/// The token, unless there is one; and the configuration, beside the one in force.
+fn give_back_files(
+    opened: &Opened,
+    folder: &Folder,
+    name: &str,
+    manifest: &Manifest,
+) -> anyhow::Result<()> {
+    let identities = opened.home.identities()?;
+    let read = |holds| parts::small(folder, name, manifest, holds, identities.as_deref());
+    let home = &opened.home;
+    let token = token::path(&home.data_dir);
+    if let Some(bytes) = read(Holds::Token)?
+        && !token.exists()
+    {
+        write(&token, &bytes)?;
+        say::line(&format!("  The owner's token is back in {}.", token.display()));
+    }
+    if let Some(bytes) = read(Holds::Configuration)? {
+        let in_force = home.config_file.as_ref().and_then(|path| std::fs::read(path).ok());
+        if in_force.as_deref() != Some(&bytes) {
+            let path = home.data_dir.join("config.restored.toml");
+            write(&path, &bytes)?;
+            say::line(&format!(
+                "  The configuration of then is in {}; the one in force is as it was.",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// For its owner's eyes alone.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(path)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .with_context(|| format!("{} cannot be written; check the folder", path.display()))
+}

@@ -1,0 +1,320 @@
+//! Backups as somebody takes them, loses everything, and gets it back.
+
+use crate::{
+    said,
+    up::{Place, Up, famulus},
+};
+use age::secrecy::ExposeSecret as _;
+use serde_json::json;
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// An installation whose backups lie beside its data, and the key that they are sealed to.
+struct Home {
+    place: Place,
+    recipient: String,
+}
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let place = Place::new(name);
+        let recipient = write_key(&place.0.join("key"));
+        Self { place, recipient }
+    }
+
+    fn backups(&self) -> PathBuf {
+        self.place.0.join("backups")
+    }
+
+    fn famulus(&self, arguments: &[&str]) -> Command {
+        let mut command = famulus(&self.place.data());
+        command
+            .args(arguments)
+            .env("FAMULUS_BACKUP__FOLDER", self.backups())
+            .env("FAMULUS_BACKUP__RECIPIENT", &self.recipient)
+            .env("FAMULUS_BACKUP__IDENTITY_FILE", self.place.0.join("key"));
+        command
+    }
+
+    fn up(&self) -> Up {
+        Up::from(&self.place, self.famulus(&["up"]))
+    }
+
+    /// Runs a command that is to succeed; what it printed.
+    fn good(&self, arguments: &[&str]) -> String {
+        let output = self.famulus(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        printed(&output)
+    }
+
+    /// Runs a command that is to fail; what it said.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.famulus(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}: {}", printed(&output));
+        said(&output)
+    }
+
+    /// Takes a backup; its name.
+    fn backup(&self) -> String {
+        self.good(&["backup"]).split(' ').next().unwrap().to_owned()
+    }
+
+    fn replace(&self, backup: &str, typed: &str) -> Output {
+        let mut command = self.famulus(&["restore", backup, "--replace"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    async fn database(&self) -> PgConnection {
+        let socket = self.place.data().join("run").display().to_string().replace('/', "%2F");
+        let url = format!("postgres://postgres@localhost/famulus?host={socket}");
+        PgConnection::connect(&url).await.unwrap()
+    }
+
+    /// What is in the folder, without the lock.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.backups()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with(".lock-")).collect();
+        names.sort();
+        names
+    }
+
+    fn dump_of(&self, backup: &str) -> PathBuf {
+        self.backups().join(backup).join("database.dump.age")
+    }
+}
+
+fn write_key(path: &Path) -> String {
+    let key = age::x25519::Identity::generate();
+    fs::write(path, key.to_string().expose_secret()).unwrap();
+    key.to_public().to_string()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_told_comes_back() {
+    let home = Home::new("backup");
+    assert!(home.refused(&["backup"]).contains("there is no database"));
+    let up = home.up();
+    let token = up.token.clone();
+    up.chat("Remember that my cat is called Miso").await;
+    let due = jiff_in(Duration::from_secs(15));
+    let rule = json!({ "kind": "at", "at": due });
+    let (status, made) = up.post("/v1/schedules", json!({ "note": "x", "rule": rule })).await;
+    assert_eq!(status, 201, "{made}");
+    put_a_message_on_its_way(&mut home.database().await).await;
+    let began = Instant::now();
+    let told = home.good(&["backup"]);
+    let first = told.split(' ').next().unwrap().to_owned();
+    for words in ["holds      the database", "holds      the owner's first token"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(home.names(), [first.clone()]);
+    let listed = home.good(&["backup", "list"]);
+    assert!(listed.contains(&first) && listed.contains("encrypted"), "{listed}");
+    let everything = fs::read(home.dump_of(&first)).unwrap();
+    assert!(!everything.windows(4).any(|window| window == b"Miso" || window == b"PGDM"));
+    let refused = home.refused(&["restore", "latest"]);
+    assert!(refused.contains("famulus is running"), "{refused}");
+    let verified = home.good(&["backup", "verify"]);
+    assert!(verified.contains(&format!("{first} is good")), "{verified}");
+    assert!(verified.contains("every file is whole"), "{verified}");
+    assert!(!home.place.data().join("verify").exists(), "the drill leaves nothing");
+
+    up.chat("Remember that my dog is called Rex").await;
+    up.stop();
+    let second = home.backup();
+    assert_eq!(home.names(), [first.clone(), second.clone()]);
+
+    fs::remove_dir_all(home.place.data()).unwrap();
+    std::thread::sleep(Duration::from_secs(16).saturating_sub(began.elapsed()));
+    let told = home.good(&["restore", &first]);
+    assert!(told.contains("1 messages were on their way out"), "{told}");
+    assert!(told.contains("1 slots of schedules passed"), "{told}");
+    let up = home.up();
+    assert_eq!(up.token, token, "a token cannot be made again");
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Miso"), "{reply}");
+    let (state, jobs): (String, i64) = sqlx::query_as(
+        "select (select state from outbox),
+                (select count(*) from queue_job where class = 'delivery')
+                    + (select sum(pending) from queue_lane where class = 'delivery')::bigint",
+    )
+    .fetch_one(&mut home.database().await)
+    .await
+    .unwrap();
+    assert_eq!((state.as_str(), jobs), ("unknown", 0), "it is not sent again");
+    up.stop();
+
+    let refused = home.refused(&["restore", "latest"]);
+    assert!(refused.contains("--replace"), "{refused}");
+    let refused = home.replace("latest", "yes\n");
+    assert!(said(&refused).contains("nothing was changed"), "{}", said(&refused));
+    let replaced = home.replace("latest", "replace\n");
+    assert!(replaced.status.success(), "{}", said(&replaced));
+    let up = home.up();
+    let reply = up.chat("What is my dog called?").await;
+    assert!(reply.contains("Rex"), "{reply}");
+    let databases: i64 =
+        sqlx::query_scalar("select count(*) from pg_database where datname ~ 'famulus'")
+            .fetch_one(&mut home.database().await)
+            .await
+            .unwrap();
+    assert_eq!(databases, 1, "the old one is gone once the new one answered");
+    up.stop();
+}
+
+/// As its worker would have it that waits for another try.
+async fn put_a_message_on_its_way(database: &mut PgConnection) {
+    database
+        .execute(
+            "with sent as (
+                 insert into outbox (id, person_id, conversation_id, turn_id, address, body, state)
+                 select gen_random_uuid(), t.person_id, t.conversation_id, t.id,
+                        '{\"channel\": \"http\", \"account\": \"\", \"chat\": \"x\"}', '{}', 'pending'
+                 from turn t limit 1
+                 returning id, person_id, conversation_id
+             ), job as (
+                 insert into queue_job (id, class, lane, person_id)
+                 select id, 'delivery', conversation_id, person_id from sent
+             )
+             insert into queue_lane (class, id, state, due_at, pending)
+             select 'delivery', conversation_id, 'waiting', now() + interval '1 hour', 1 from sent",
+        )
+        .await
+        .unwrap();
+}
+
+fn jiff_in(after: Duration) -> String {
+    (jiff::Zoned::now().timestamp() + after).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_backup_is_not_taken_for_a_good_one() {
+    let home = Home::new("damaged");
+    let up = home.up();
+    up.chat("Remember that my cat is called Miso").await;
+    up.stop();
+    let (good, bad) = (home.backup(), home.backup());
+    let dump = home.dump_of(&bad);
+    let whole = fs::read(&dump).unwrap();
+
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    fs::write(&dump, &flipped).unwrap();
+    for arguments in [["backup", "verify", &bad].as_slice(), &["restore", &bad, "--replace"]] {
+        let refused = home.refused(arguments);
+        assert!(refused.contains(&bad) && refused.contains("is not what was written"), "{refused}");
+    }
+    fs::write(&dump, &whole[..whole.len() - 1]).unwrap();
+    let refused = home.refused(&["backup", "verify", &bad]);
+    assert!(refused.contains("bytes of"), "{refused}");
+    let listed = home.good(&["backup", "list"]);
+    assert!(listed.contains(&format!("{bad}  damaged")), "{listed}");
+    let verified = home.good(&["backup", "verify"]);
+    assert!(verified.contains(&format!("{good} is good")), "the good one counts: {verified}");
+
+    let key = home.place.0.join("key");
+    let right = fs::read(&key).unwrap();
+    write_key(&key);
+    let refused = home.refused(&["backup", "verify", &good]);
+    assert!(
+        refused.contains("another key") && refused.contains("backup.identity_file"),
+        "{refused}"
+    );
+    fs::remove_file(&key).unwrap();
+    let refused = home.refused(&["backup", "verify", &good]);
+    assert!(refused.contains("cannot be read"), "{refused}");
+    fs::write(&key, right).unwrap();
+
+    let manifest = home.backups().join(&good).join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let mut newer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    newer["format"] = json!(999);
+    fs::write(&manifest, newer.to_string()).unwrap();
+    let refused = home.refused(&["restore", &good]);
+    assert!(refused.contains("use a newer famulus"), "{refused}");
+    fs::write(&manifest, &text).unwrap();
+
+    let up = home.up();
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Miso"), "what was there is as it was: {reply}");
+    up.stop();
+    home.good(&["backup", "verify", &good]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_fails_loses_no_good_one() {
+    let home = Home::new("failing");
+    let up = home.up();
+    up.chat("Remember that my cat is called Miso").await;
+    let good = home.backup();
+
+    // Held like this, a table makes the dump wait.
+    let mut holder = home.database().await;
+    let mut held = holder.begin().await.unwrap();
+    held.execute("lock table knowledge in access exclusive mode").await.unwrap();
+    let mut killed = home.famulus(&["backup"]);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let partial = |name: &String| name.starts_with(".partial-");
+    let began = Instant::now();
+    while !home.names().iter().any(partial) {
+        assert!(began.elapsed() < PATIENCE, "it does not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let refused = home.refused(&["backup"]);
+    let by = format!("by process {}", killed.id());
+    assert!(refused.contains("another backup") && refused.contains(&by), "{refused}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    held.rollback().await.unwrap();
+    assert!(home.names().iter().any(partial), "what a killed one leaves has no backup's name");
+    let listed = home.good(&["backup", "list"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    let second = home.backup();
+    assert_eq!(home.names(), [good.clone(), second], "what was left is gone");
+
+    let output = on_a_full_disk(&home);
+    let (told, error) = (printed(&output), said(&output));
+    assert!(error.contains("is full") && error.contains("free some space"), "{error}");
+    assert!(told.contains("ended with 1") && told.contains(&good), "{told}");
+    assert!(!told.contains(".partial-"), "it leaves nothing: {told}");
+    up.stop();
+    home.good(&["backup", "verify", &good]);
+}
+
+/// Takes a backup into a file system that has room for those that are there, and not for another.
+fn on_a_full_disk(home: &Home) -> Output {
+    let inner = home.famulus(&["backup"]);
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--map-current-user", "--keep-caps"]);
+    }
+    command.args(["--mount", "sh", "-c"]).arg(
+        r#"cp -a "$1" "$1.there" && mount -t tmpfs -o "size=$(du -sk "$1" | cut -f1)k,mode=700" none "$1" &&
+           cp -a "$1.there/." "$1" && rm -r "$1.there" || exit 9
+           "$2" backup; echo "ended with $?"; ls -A "$1""#,
+    );
+    command.arg("sh").arg(home.backups()).arg(inner.get_program());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null()).output().unwrap()
+}
