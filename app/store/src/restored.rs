@@ -9,6 +9,7 @@ use crate::{
     db::{Connect, Scope, Store},
     error::{ConnectError, Error},
     schema::{MIGRATIONS, RECORD},
+    sweep,
 };
 use famulus_core::ids::PersonId;
 use famulus_queue::{Class, lane};
@@ -104,6 +105,11 @@ pub struct HeldBack {
     pub turns: u64,
 }
 
+struct PassedOver {
+    schedules: usize,
+    slots: u64,
+}
+
 /// The newest migration that this release has.
 pub fn newest_schema() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
@@ -155,7 +161,7 @@ impl Store {
         let messages = self.hold_messages().await?;
         let mut slots = 0;
         loop {
-            let passed = self.pass_over_due(now, AT_ONCE).await?;
+            let passed = self.pass_over_due(now).await?;
             slots += passed.slots;
             if passed.schedules == 0 {
                 break;
@@ -169,6 +175,20 @@ impl Store {
         .await
         .map_err(Error::on("count the turns that go on"))?;
         Ok(HeldBack { messages, slots, turns: turns.unsigned_abs() })
+    }
+
+    /// Counts the slots that are due as missed, whatever their rules say of missed ones.
+    async fn pass_over_due(&self, now: Timestamp) -> Result<PassedOver, Error> {
+        let mut tx = self.begin(Scope::System).await?;
+        let mut decisions = sweep::decide(&mut tx, now, AT_ONCE).await?;
+        for decision in &mut decisions {
+            let late = decision.slots.fire.take();
+            decision.slots.missed.extend(late);
+        }
+        sweep::record(&mut tx, &decisions, now).await?;
+        tx.commit().await.map_err(Error::on("pass over due schedules"))?;
+        let slots = decisions.iter().map(|decision| decision.slots.missed_total()).sum();
+        Ok(PassedOver { schedules: decisions.len(), slots })
     }
 
     async fn hold_messages(&self) -> Result<u64, Error> {

@@ -50,14 +50,8 @@ pub struct Fired {
     pub next_due: Option<Timestamp>,
 }
 
-/// What was passed over.
-pub(crate) struct PassedOver {
-    pub(crate) schedules: usize,
-    pub(crate) slots: u64,
-}
-
 /// A schedule whose row this transaction holds.
-struct Due {
+pub(crate) struct Due {
     id: ScheduleId,
     person: PersonId,
     host: PersonId,
@@ -80,9 +74,9 @@ struct Slot<'a> {
 }
 
 /// What is decided about one schedule.
-struct Decision {
+pub(crate) struct Decision {
     due: Due,
-    slots: DueSlots,
+    pub(crate) slots: DueSlots,
 }
 
 impl Store {
@@ -107,25 +101,6 @@ impl Store {
         }
         fired.next_due = self.next_slot().await?;
         Ok(fired)
-    }
-
-    /// Counts all slots that are due at `now` as missed, of at most `limit` schedules, whatever their
-    /// rules say of missed ones.
-    pub(crate) async fn pass_over_due(
-        &self,
-        now: Timestamp,
-        limit: i64,
-    ) -> Result<PassedOver, Error> {
-        let mut tx = self.begin(Scope::System).await?;
-        let mut decisions = decide(&mut tx, now, limit).await?;
-        for decision in &mut decisions {
-            let late = std::mem::take(&mut decision.slots.fire);
-            decision.slots.missed.extend(late);
-        }
-        record(&mut tx, &decisions, now).await?;
-        tx.commit().await.map_err(Error::on("pass over due schedules"))?;
-        let slots = decisions.iter().map(|decision| decision.slots.missed_total()).sum();
-        Ok(PassedOver { schedules: decisions.len(), slots })
     }
 
     async fn next_slot(&self) -> Result<Option<Timestamp>, Error> {
@@ -161,7 +136,11 @@ struct DueRow {
 }
 
 /// Locks the schedules that are due, and decides about their slots.
-async fn decide(tx: &mut Tx, now: Timestamp, limit: i64) -> Result<Vec<Decision>, Error> {
+pub(crate) async fn decide(
+    tx: &mut Tx,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Decision>, Error> {
     let conversations = sqlx::query_scalar!(
         "select id from conversation
          where id in (select conversation_id from schedule
@@ -261,7 +240,7 @@ async fn switch_off(tx: &mut Tx, schedule: Uuid, reason: &str) -> Result<(), Err
 
 /// Records every slot and moves the schedules on; returns what is to start. A slot that stands
 /// recorded already is not started again.
-async fn record<'a>(
+pub(crate) async fn record<'a>(
     tx: &mut Tx,
     decisions: &'a [Decision],
     now: Timestamp,
