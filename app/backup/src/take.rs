@@ -80,7 +80,7 @@ pub async fn take(plan: Plan, source: Source, clock: &dyn Clock) -> Result<Outco
             }
         }
     } else {
-        let why = "not without encryption, for which `backup.recipient` names a key";
+        let why = "the backup is not encrypted; `backup.recipient` names a key for that";
         leaves_out.extend(secrets.iter().map(|secret| format!("{}: {why}", secret.words)));
     }
     let manifest = Manifest {

@@ -144,6 +144,8 @@ impl Ours {
     }
 
     pub(super) async fn stop(self) {
+        // Whoever watches the server knows by it that its end is meant.
+        self.tasks.shutdown();
         self.postgres.stop().await;
         let _nothing_to_wait_for = self.tasks.drain(DRAIN).await;
     }

@@ -82,7 +82,7 @@ async fn once(home: &Home, place: &Running) -> anyhow::Result<Duration> {
         }
         // Somebody takes one by hand: as good.
         Err(error @ BackupError::Busy { .. }) => {
-            tracing::info!(error = %chain(&error), "no backup")
+            tracing::info!(error = %chain(&error), "no backup");
         }
         Err(error) => return Err(error.into()),
     }

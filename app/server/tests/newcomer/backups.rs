@@ -5,6 +5,7 @@ use crate::{
     up::{Place, Up, famulus},
 };
 use age::secrecy::ExposeSecret as _;
+use famulus_core::{Clock as _, clock::SystemClock};
 use serde_json::json;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::{
@@ -112,7 +113,7 @@ async fn what_was_told_comes_back() {
     let up = home.up();
     let token = up.token.clone();
     up.chat("Remember that my cat is called Miso").await;
-    let due = jiff_in(Duration::from_secs(15));
+    let due = in_a_while(Duration::from_secs(15));
     let rule = json!({ "kind": "at", "at": due });
     let (status, made) = up.post("/v1/schedules", json!({ "note": "x", "rule": rule })).await;
     assert_eq!(status, 201, "{made}");
@@ -123,7 +124,7 @@ async fn what_was_told_comes_back() {
     for words in ["holds      the database", "holds      the owner's first token"] {
         assert!(told.contains(words), "{told}");
     }
-    assert_eq!(home.names(), [first.clone()]);
+    assert_eq!(home.names(), std::slice::from_ref(&first));
     let listed = home.good(&["backup", "list"]);
     assert!(listed.contains(&first) && listed.contains("encrypted"), "{listed}");
     let everything = fs::read(home.dump_of(&first)).unwrap();
@@ -199,8 +200,8 @@ async fn put_a_message_on_its_way(database: &mut PgConnection) {
         .unwrap();
 }
 
-fn jiff_in(after: Duration) -> String {
-    (jiff::Zoned::now().timestamp() + after).to_string()
+fn in_a_while(after: Duration) -> String {
+    (SystemClock.now() + after).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,6 +296,25 @@ async fn a_backup_that_fails_loses_no_good_one() {
     assert!(!told.contains(".partial-"), "it leaves nothing: {told}");
     up.stop();
     home.good(&["backup", "verify", &good]);
+}
+
+mod soak {
+    use super::*;
+
+    /// It takes the minute that a start is left alone for.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_backup_is_taken_by_itself() {
+        let home = Home::new("by-itself");
+        let up = home.up();
+        let began = Instant::now();
+        while !home.good(&["backup", "list"]).contains("encrypted") {
+            assert!(began.elapsed() < 3 * PATIENCE, "no backup is taken");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let log = up.stop();
+        assert!(log.contains("a backup was taken"), "{log}");
+        home.good(&["backup", "verify"]);
+    }
 }
 
 /// Takes a backup into a file system that has room for those that are there, and not for another.
