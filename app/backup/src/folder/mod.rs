@@ -120,7 +120,10 @@ impl Folder {
         };
         let whole = self.list()?.into_iter().filter_map(|backup| match backup.state {
             State::Whole(manifest) => Some((backup.name, manifest)),
-            State::Damaged(_) => None,
+            State::Damaged(reason) => {
+                tracing::warn!(backup.name, reason, "a damaged backup is passed over");
+                None
+            }
         });
         let candidates: Vec<(String, Manifest)> = whole
             .filter(|(_, manifest)| before.is_none_or(|before| manifest.begun < before))
