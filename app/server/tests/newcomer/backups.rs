@@ -249,6 +249,21 @@ async fn a_damaged_backup_is_not_taken_for_a_good_one() {
     fs::write(&manifest, newer.to_string()).unwrap();
     let refused = home.refused(&["restore", &good]);
     assert!(refused.contains("use a newer famulus"), "{refused}");
+    newer["format"] = json!(1);
+    newer["schema"] = json!(999);
+    fs::write(&manifest, newer.to_string()).unwrap();
+    let sums = home.backups().join(&good).join("SHA256SUMS");
+    let written = fs::read_to_string(&sums).unwrap();
+    let files = written.lines().map(|line| line.rsplit(' ').next().unwrap());
+    let fitting = Command::new("sha256sum")
+        .args(files)
+        .current_dir(home.backups().join(&good))
+        .output()
+        .unwrap();
+    fs::write(&sums, fitting.stdout).unwrap();
+    let refused = home.refused(&["backup", "verify", &good]);
+    assert!(refused.contains("schema 999") && refused.contains("newer one"), "{refused}");
+    fs::write(&sums, written).unwrap();
     fs::write(&manifest, &text).unwrap();
 
     let up = home.up();
