@@ -49,7 +49,7 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 20] = [
+const READS: [(&str, &[&str]); 21] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
@@ -63,6 +63,7 @@ const READS: [(&str, &[&str]); 20] = [
     ("app/store/src/outbox.rs", &["load_delivery", "outbox"]),
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
+    ("app/store/src/restored.rs", &["installation", "installation", "installation", "soundness"]),
     ("app/store/src/revisions.rs", &["described", "bundle_of", "bundle_piece"]),
     ("app/store/src/schedules/mod.rs", &["schedules", "schedule", "schedule_slots"]),
     ("app/store/src/stop.rs", &["cancel_turn"]),
@@ -74,7 +75,7 @@ const READS: [(&str, &[&str]); 20] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 31] = [
+const LISTED: [(&str, &[&str], &str); 32] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -118,6 +119,11 @@ const LISTED: [(&str, &[&str], &str); 31] = [
         "app/store/src/people/tokens.rs",
         &["create_token", "revoke_token"],
         "the start, and requests of the owner's, which are repeated",
+    ),
+    (
+        "app/store/src/restored.rs",
+        &["hold_messages", "pass_over_due"],
+        "a restore, which begins again on an empty database",
     ),
     ("app/store/src/retention.rs", &["sweep_kind"], "a sweep, which comes again"),
     (
