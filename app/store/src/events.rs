@@ -264,8 +264,8 @@ impl Store {
         rows.iter().map(|data| decode("an event", data)).collect()
     }
 
-    /// Where a viewer that has seen nothing begins: before the live turn's first event, or behind
-    /// the last event when nothing runs. The second value says whether events behind `after`, when
+    /// Where a viewer that has seen nothing begins: before the first event of the turn that runs, or
+    /// behind the last event when nothing runs. The second value says whether events behind `after`, when
     /// given, are kept no longer: whether a turn whose events are gone showed something beyond it.
     pub async fn stream_start(
         &self,
@@ -294,12 +294,13 @@ impl Store {
                     order by t.ord desc limit 100
                 ) latest
                 order by shown_fence desc, shown_number desc limit 1) g on true
-            left join lateral (select fence, number from event where conversation_id = $1
+            left join lateral (select fence, number, turn_id from event where conversation_id = $1
                 order by fence desc, number desc limit 1) l on true
+            -- Also of a turn that is asked to stop, which goes on for a moment.
+            left join turn t on t.id = l.turn_id and t.ended_at is null
             left join lateral (
-                select e.fence, e.number from event e
-                join conversation c on c.id = e.conversation_id and c.live_turn = e.turn_id
-                where e.conversation_id = $1 order by e.fence, e.number limit 1) v on true
+                select fence, number from event where conversation_id = $1 and turn_id = t.id
+                order by fence, number limit 1) v on true
             "#,
             conversation.0,
         )

@@ -109,11 +109,14 @@ pub(crate) async fn watch(world: &World, mut viewer: Viewer, end: CancellationTo
     .await?;
     let first = turns.iter().position(|turn| viewer.knows(*turn)).unwrap_or(turns.len());
     for turn in turns.into_iter().skip(first) {
-        if let Err(error) = viewer.until_ended(turn).await {
+        let seen = match viewer.until_ended(turn).await {
+            Ok(()) => asked(async || watched::check(admin, &viewer, turn).await).await,
+            ended => ended,
+        };
+        if let Err(error) = seen {
             let was = asked(async || was(admin, turn).await).await?;
             return Err(error.context(format!("{was}; the viewer is {viewer:?}")));
         }
-        asked(async || watched::check(admin, &viewer, turn).await).await?;
     }
     Ok(())
 }

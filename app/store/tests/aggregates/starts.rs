@@ -4,14 +4,10 @@ use crate::{
     support::{World, with_store},
     talk,
 };
-use famulus_core::{
-    event::{DeltaKind, Envelope, Event, EventId, EventLog as _, VERSION},
-    ids::TurnId,
-};
 use famulus_queue::Class;
 use famulus_store::{Connect, ConnectError, Store};
 use sqlx::AssertSqlSafe;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -109,12 +105,7 @@ async fn a_superuser_serves_without_its_powers() {
         let conversation = talk::conversation(world, ada, "a").await;
         talk::say(world, ada, conversation, "hello", Vec::new()).await;
         let lease = talk::claim(store, Class::Turn).await;
-        let turn = TurnId(lease.job.id);
-        let event = Event::Delta { turn, kind: DeltaKind::Text, text: "so far".to_owned() };
-        let id = EventId { fence: lease.fence.token, number: 1 };
-        let at = jiff::Timestamp::UNIX_EPOCH;
-        let event = Arc::new(Envelope { v: VERSION, id, conversation, at, event });
-        store.append(ada, vec![event], None).await.unwrap();
+        talk::show(store, &lease, 1).await;
         let writers: Vec<String> = sqlx::query_scalar(
             "(select writer from person order by created_at desc limit 1)
              union all select writer from message union all select writer from event",

@@ -1,5 +1,5 @@
 use crate::{support::with_store, talk};
-use famulus_core::event::EventId;
+use famulus_core::{event::EventId, ids::TurnId, turn::TurnLog as _};
 use famulus_queue::Class;
 
 /// As `finish` would after a reply: the event of the end follows what was shown.
@@ -35,6 +35,32 @@ async fn a_viewer_begins_anew_only_when_it_missed_what_is_gone() {
             talk::say(world, ada, conversation, "two", Vec::new()).await;
             talk::work(store, "done", None).await;
         }
+    })
+    .await;
+}
+
+/// A turn that is asked to stop goes on for a moment. Whoever comes then sees all of it, or nothing.
+#[tokio::test]
+async fn whoever_comes_while_a_turn_is_stopped_begins_before_its_first_event() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let conversation = talk::conversation(world, ada, "a").await;
+        talk::say(world, ada, conversation, "one", Vec::new()).await;
+        talk::work(store, "done", None).await;
+        talk::say(world, ada, conversation, "two", Vec::new()).await;
+        let lease = talk::claim(store, Class::Turn).await;
+        store.take_up(&lease.fence, TurnId(lease.job.id)).await.unwrap();
+        for number in 1..=3 {
+            talk::show(store, &lease, number).await;
+        }
+        let fence = lease.fence.token;
+        let start = async || store.stream_start(ada, conversation, None).await.unwrap();
+        assert_eq!(start().await, (EventId { fence, number: 0 }, false), "it runs");
+        store.stop_conversation(ada, None, conversation).await.unwrap();
+        assert_eq!(start().await, (EventId { fence, number: 0 }, false), "it still runs");
+        talk::finish_to(store, &lease, "done", None, &["http"]).await;
+        assert_eq!(start().await, (EventId { fence, number: 3 }, false), "it has ended");
     })
     .await;
 }

@@ -4,7 +4,7 @@ use crate::support::World;
 use famulus_core::{
     StoreError,
     conversation::ConversationKey,
-    event::{Envelope, Event, EventId, VERSION},
+    event::{DeltaKind, Envelope, Event, EventId, EventLog as _, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::{Message, Part, Provenance},
@@ -82,6 +82,16 @@ pub(crate) async fn record(store: &Store, lease: &Lease) -> Result<Arc<Message>,
     };
     let turn = TurnId(lease.job.id);
     store.record_interrupted(&lease.fence, turn, message, EventId::START, Vec::new()).await
+}
+
+/// Shows a word of the turn of a lease, as its event with that number.
+pub(crate) async fn show(store: &Store, lease: &Lease, number: i64) {
+    let turn = TurnId(lease.job.id);
+    let event = Event::Delta { turn, kind: DeltaKind::Text, text: "so far".to_owned() };
+    let id = EventId { fence: lease.fence.token, number };
+    let (conversation, at) = (ConversationId(lease.fence.lane), jiff::Timestamp::UNIX_EPOCH);
+    let event = Arc::new(Envelope { v: VERSION, id, conversation, at, event });
+    store.append(lease.fence.person, vec![event], None).await.unwrap();
 }
 
 /// Works the one turn that is due: it says `text`, and fails when there is an `error`.
