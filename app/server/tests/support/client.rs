@@ -229,7 +229,7 @@ impl Client {
             match self.ask_once(Method::POST, path, None, Some(&body)).await {
                 Ok(Some((StatusCode::CREATED, _))) => return Ok(()),
                 // The time passed while the request waited for a process that hung.
-                Ok(Some((StatusCode::BAD_REQUEST, _))) if now_seconds() >= due => {}
+                Ok(Some((StatusCode::CONFLICT, _))) if now_seconds() >= due => {}
                 Ok(Some((status, answer))) if !is_passing(status) => {
                     bail!("POST {path}: {status}: {answer}")
                 }
