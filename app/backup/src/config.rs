@@ -13,6 +13,8 @@ pub struct Config {
     pub identity_file: Option<PathBuf>,
     /// 0: none is taken unless somebody asks for it.
     pub every_hours: u32,
+    /// Whether one is taken before a newer release changes the database.
+    pub before_updates: bool,
     pub keep_hourly: u32,
     pub keep_daily: u32,
     pub keep_monthly: u32,
@@ -27,6 +29,7 @@ impl Default for Config {
             recipient: None,
             identity_file: None,
             every_hours: 24,
+            before_updates: true,
             keep_hourly: hourly,
             keep_daily: daily,
             keep_monthly: monthly,

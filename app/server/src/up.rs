@@ -100,7 +100,18 @@ pub async fn run(
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let started = Box::pin(App::start(parts, sockets, &tasks)).await;
+    let home = backup::Home {
+        config: config.backup.clone(),
+        data_dir: data_dir.clone(),
+        config_file: config_file(file.clone(), &places),
+    };
+    let started = async {
+        if let Some(postgres) = &postgres {
+            backup::before_migration(&home, &postgres.place()).await?;
+        }
+        anyhow::Ok(App::start(parts, sockets, &tasks).await?)
+    };
+    let started = Box::pin(started).await;
     let app = match started {
         Ok(app) => app,
         Err(error) => {
@@ -110,7 +121,7 @@ pub async fn run(
             if let Some(postgres) = postgres {
                 postgres.stop().await;
             }
-            return Err(error.into());
+            return Err(error);
         }
     };
     let token_path = token::path(&data_dir);
@@ -135,11 +146,6 @@ pub async fn run(
     let your_token = first.in_words(&token_path, secret);
     announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
     if let Some(postgres) = &postgres {
-        let home = backup::Home {
-            config: config.backup.clone(),
-            data_dir: data_dir.clone(),
-            config_file: config_file(file.clone(), &places),
-        };
         backup::schedule(home, postgres.place(), &tasks);
     }
     let log = move |filter: &str| {

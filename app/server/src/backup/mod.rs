@@ -4,7 +4,7 @@
 //! famulus backup         running? dump over its socket : start, dump, stop
 //! famulus backup verify  a server of its own, on data that are thrown away
 //! famulus restore        a database beside the one in use ─► sound? ─► renamed in its place
-//! famulus up             the first, by the clock
+//! famulus up             the first, by the clock, and before an update changes the database
 //! ```
 //!
 //! A database that somebody else keeps (`database.url`) is backed up by its keeper's means.
@@ -13,9 +13,10 @@ mod drill;
 mod home;
 mod restore;
 mod schedule;
+mod upgrade;
 
-pub(crate) use schedule::schedule;
 pub use {home::Home, restore::restore};
+pub(crate) use {schedule::schedule, upgrade::before_migration};
 
 use crate::{args::BackupCommand, paths::Paths, say};
 use anyhow::Context;

@@ -91,6 +91,10 @@ pub const KEYS: &[Key] = &[
         "backup.every_hours",
         "hours between two backups that `famulus up` takes; 0: it takes none",
     ),
+    restart(
+        "backup.before_updates",
+        "whether `famulus up` takes one before a newer release changes the database",
+    ),
     restart("backup.keep_hourly", "hours, the newest that have one, of which a backup is kept"),
     restart("backup.keep_daily", "days of which a backup is kept"),
     restart("backup.keep_monthly", "months of which a backup is kept"),

@@ -313,6 +313,40 @@ async fn a_backup_that_fails_loses_no_good_one() {
     home.good(&["backup", "verify", &good]);
 }
 
+/// As the release before would have left it: without what the newest migration adds.
+const OLDER: &str =
+    "drop function left_unread(uuid); delete from _sqlx_migrations where version = 13";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_comes_before_an_update_changes_the_database() {
+    let home = Home::new("updated");
+    let up = home.up();
+    up.chat("Remember that my cat is called Miso").await;
+    home.database().await.execute(OLDER).await.unwrap();
+    up.stop();
+
+    fs::write(home.backups(), "no folder").unwrap();
+    let refused = home.refused(&["up"]);
+    for words in ["nothing was changed", "schema 12 to 13", "backup.before_updates"] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    fs::remove_file(home.backups()).unwrap();
+    assert!(home.good(&["backup", "list"]).contains("There is no backup"));
+    let up = home.up();
+    let (names, listed) = (home.names(), home.good(&["backup", "list"]));
+    assert_eq!(names.len(), 1, "{listed}");
+    let manifest =
+        fs::read_to_string(home.backups().join(&names[0]).join("manifest.json")).unwrap();
+    assert!(manifest.contains("\"schema\": 12"), "it was taken before: {manifest}");
+    let reply = up.chat("What is my cat called?").await;
+    assert!(reply.contains("Miso"), "{reply}");
+    up.stop();
+    home.up().stop();
+    assert_eq!(home.names(), names, "where nothing is to change, none is taken");
+    let replaced = home.replace(&names[0], "replace\n");
+    assert!(replaced.status.success(), "{}", said(&replaced));
+}
+
 mod soak {
     use super::*;
 
