@@ -80,11 +80,19 @@ fn check_answered(
         }
         // The harness breaks no turn by itself.
         "failed" if failing.contains(&turn.id) => {
-            let moved = turn.id != sent.ack.turn;
+            // It moves once, whichever of its turns its sender was told.
+            let moved = messages
+                .iter()
+                .filter(|message| message.id == sent.ack.message)
+                .filter_map(|message| tables.turns.get(&message.moved_from?))
+                .any(|from| from.successor_id == Some(turn.id));
             let began = messages.first().is_some_and(|first| first.id == sent.ack.message);
             let read = messages.iter().any(|m| m.model.is_some() && m.text().contains(&number));
             if !(moved || began || read) {
-                found.push(format!("{key}: was swallowed by the failed turn {}", turn.id));
+                found.push(format!(
+                    "{key}: was swallowed by the failed turn {}: {:?}, {messages:?}",
+                    turn.id, sent.ack
+                ));
             }
         }
         // When that is right stands below.

@@ -48,6 +48,7 @@ struct MessageRow {
     parts: Vec<u8>,
     seen: bool,
     model: Option<String>,
+    moved_from: Option<Uuid>,
 }
 
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(super) struct Message {
     pub(super) parts: Vec<Value>,
     pub(super) seen: bool,
     pub(super) model: Option<String>,
+    /// The turn that ended without having read it.
+    pub(super) moved_from: Option<Uuid>,
 }
 
 impl Message {
@@ -292,7 +295,8 @@ pub(super) async fn messages(
     turn: Option<Uuid>,
 ) -> Result<BTreeMap<Uuid, Vec<Message>>> {
     let rows: Vec<MessageRow> = sqlx::query_as(
-        "select id, conversation_id, turn_id, turn_ord, seq, role, external_id, parts, seen, model
+        "select id, conversation_id, turn_id, turn_ord, seq, role, external_id, parts, seen, model,
+                moved_from
          from message where $1::uuid is null or turn_id = $1
          order by conversation_id, turn_ord, seq",
     )
@@ -314,6 +318,7 @@ pub(super) async fn messages(
             parts,
             seen: row.seen,
             model: row.model,
+            moved_from: row.moved_from,
         });
     }
     Ok(by_turn)
