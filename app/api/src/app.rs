@@ -29,6 +29,8 @@ pub struct Api {
     pub catalogue: Vec<Grantable>,
     pub clock: Arc<dyn Clock>,
     pub configured: watch::Receiver<Configured>,
+    /// How the backups stand; `None` where somebody else sees to them.
+    pub backups: watch::Receiver<Option<Standing>>,
     /// When the process started.
     pub started: Timestamp,
 }
@@ -42,6 +44,15 @@ pub struct Configured {
     pub waiting: Vec<String>,
     /// What is wrong with the configuration as it stands now, so that it is not in force.
     pub unusable: Option<String>,
+}
+
+/// How something stands that the program around the API sees to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub ok: bool,
+    pub detail: String,
+    /// What is to be done, where something is.
+    pub remedy: Option<&'static str>,
 }
 
 /// A tool that an agent can be granted, as a whole or by action.

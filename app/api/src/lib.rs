@@ -36,7 +36,7 @@ mod serve;
 pub mod viewers;
 mod words;
 
-pub use app::{Api, Configured, Grantable};
+pub use app::{Api, Configured, Grantable, Standing};
 pub use callback::canary::canary;
 pub use config::Config;
 pub use readiness::Readiness;

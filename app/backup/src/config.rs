@@ -15,6 +15,8 @@ pub struct Config {
     pub every_hours: u32,
     /// Whether one is taken before a newer release changes the database.
     pub before_updates: bool,
+    /// Hours after which one is restored again to see whether it can be; 0: only when asked.
+    pub verify_every_hours: u32,
     pub keep_hourly: u32,
     pub keep_daily: u32,
     pub keep_monthly: u32,
@@ -30,6 +32,7 @@ impl Default for Config {
             identity_file: None,
             every_hours: 24,
             before_updates: true,
+            verify_every_hours: 168,
             keep_hourly: hourly,
             keep_daily: daily,
             keep_monthly: monthly,

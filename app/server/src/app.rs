@@ -8,7 +8,7 @@ use crate::{
     turns::TurnWorker,
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
-use famulus_api::{Api, Configured, Grantable, Hub, Listeners, Readiness};
+use famulus_api::{Api, Configured, Grantable, Hub, Listeners, Readiness, Standing};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_errors::chain;
@@ -51,6 +51,8 @@ pub struct App {
     pub tool_names: Vec<String>,
     /// What people are told of the configuration.
     pub configured: watch::Sender<Configured>,
+    /// How the backups stand, for whoever sees to them here.
+    pub backups: watch::Sender<Option<Standing>>,
     /// The bounds of turns; sending new ones puts them in force.
     pub limits: watch::Sender<Limits>,
     readiness: Readiness,
@@ -131,6 +133,7 @@ impl App {
             ..Configured::default()
         });
 
+        let backups = watch::Sender::new(None);
         let hub = Hub::new(config.api.viewer_limit);
         tasks.spawn(
             "api.viewers",
@@ -253,6 +256,7 @@ impl App {
             started: clock.now(),
             clock,
             configured: configured.subscribe(),
+            backups: backups.subscribe(),
         };
         let serving = async move {
             if let Err(error) = api.serve(listeners, shutdown).await {
@@ -269,6 +273,7 @@ impl App {
             callback,
             tool_names,
             configured,
+            backups,
             limits,
             readiness,
         })

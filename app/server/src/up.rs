@@ -100,14 +100,17 @@ pub async fn run(
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let home = backup::Home {
-        config: config.backup.clone(),
-        data_dir: data_dir.clone(),
-        config_file: config_file(file.clone(), &places),
+    let opened = backup::Opened {
+        home: backup::Home {
+            config: config.backup.clone(),
+            data_dir: data_dir.clone(),
+            config_file: config_file(file.clone(), &places),
+        },
+        database: config.database.clone(),
     };
     let started = async {
         if let Some(postgres) = &postgres {
-            backup::before_migration(&home, &postgres.place()).await?;
+            backup::before_migration(&opened.home, &postgres.place()).await?;
         }
         anyhow::Ok(App::start(parts, sockets, &tasks).await?)
     };
@@ -146,7 +149,7 @@ pub async fn run(
     let your_token = first.in_words(&token_path, secret);
     announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
     if let Some(postgres) = &postgres {
-        backup::schedule(home, postgres.place(), &tasks);
+        backup::schedule(opened, postgres.place(), app.backups.clone(), &tasks);
     }
     let log = move |filter: &str| {
         if let Err(error) = telemetry.set_level(filter) {

@@ -46,7 +46,8 @@ pub(crate) async fn bring_up_to_date(
     migrator.set_locking(false);
     // A newer release may have been here: its migrations are such that this one can work on them.
     migrator.set_ignore_missing(true);
-    migrator.run(&mut *tx).await.map_err(explained)?;
+    // Not `run`, whose future can belong to no task that may change its thread.
+    migrator.run_direct(None, &mut *tx, false).await.map_err(explained)?;
     if role == Role::Switch {
         tx.execute(
             "grant usage on schema public to famulus_app;

@@ -1,7 +1,7 @@
 //! The server in short, with checks that say what to do.
 
 use crate::{
-    app::{App, Configured},
+    app::{App, Configured, Standing},
     handlers::{Answer, ok, queue::Queue},
 };
 use axum::extract::State;
@@ -59,6 +59,13 @@ pub(crate) async fn status(State(app): State<Arc<App>>) -> Answer {
         checks.push(dead(queue));
     }
     checks.push(configuration(&app.api.configured.borrow()));
+    let backups = app.api.backups.borrow().clone();
+    checks.extend(backups.map(|Standing { ok, detail, remedy }| Check {
+        name: "backups",
+        ok,
+        detail,
+        remedy,
+    }));
     let now = app.api.clock.now();
     ok(&Report {
         version: env!("CARGO_PKG_VERSION"),

@@ -122,6 +122,7 @@ impl World {
                 ..Configured::default()
             })
             .1,
+            backups: watch::channel(None).1,
             started: SystemClock.now(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,9 @@
 //! `famulus backup verify`: a backup counts when it was restored.
 
-use super::home::{Opened, Ours, server};
+use super::{
+    home::{Opened, Ours, server},
+    standing::Verified,
+};
 use crate::say;
 use anyhow::Context;
 use famulus_backup::{
@@ -8,9 +11,11 @@ use famulus_backup::{
     manifest::Manifest,
     restore,
 };
+use famulus_core::{Clock, clock::SystemClock};
 use famulus_lifecycle::Signals;
 use famulus_local::postgres::Running;
 use famulus_store::{Connect, Invariant};
+use futures::FutureExt;
 use std::fs;
 
 /// The database that is thrown away.
@@ -44,17 +49,28 @@ pub(super) async fn verify(
     Ok(())
 }
 
-async fn drill(opened: &Opened, folder: &Folder, name: &str) -> anyhow::Result<Vec<Invariant>> {
-    let manifest = checked(folder, name).await?;
+/// Restores a backup into a server that is thrown away, and notes it when it is good. Dropped, it ends
+/// that server.
+pub(super) async fn drill(
+    opened: &Opened,
+    folder: &Folder,
+    name: &str,
+) -> anyhow::Result<Vec<Invariant>> {
+    let manifest = checked(folder, name).boxed().await?;
     let scratch = opened.home.data_dir.join("verify");
     let ours = Ours::start(&opened.database, &scratch).await?;
-    let answers = restored(opened, folder, name, &manifest, &ours).await;
+    let answers = restored(opened, folder, name, &manifest, &ours).boxed().await;
     ours.stop().await;
     // What cannot be removed is thrown away by the next drill.
     if let Err(error) = fs::remove_dir_all(&scratch) {
         tracing::warn!(path = %scratch.display(), %error, "the data of the drill stay");
     }
-    answers
+    let answers = answers?;
+    let verified = Verified { backup: name.to_owned(), at: SystemClock.now() };
+    if let Err(error) = verified.note(&opened.home.data_dir) {
+        tracing::warn!(%error, "that a backup was restored is not noted");
+    }
+    Ok(answers)
 }
 
 async fn restored(
@@ -70,7 +86,7 @@ async fn restored(
     let identities = opened.home.identities()?;
     let server = server(ours.place(), DRILL);
     restore::database(folder, name, manifest, identities, &server).await?;
-    sound(&ours.place().url_of(DRILL), name).await
+    sound(&ours.place().url_of(DRILL), name).boxed().await
 }
 
 /// Reads all parts of a backup, and sees that this release can work on it.

@@ -90,10 +90,10 @@ pub(super) fn server(place: &Running, database: &str) -> Server {
     }
 }
 
-/// A home, and what a command needs to start its server.
-pub(super) struct Opened {
-    pub(super) home: Home,
-    pub(super) database: Database,
+/// A home, and what is needed to start its server, or one of the same kind.
+pub struct Opened {
+    pub home: Home,
+    pub database: Database,
 }
 
 impl Opened {

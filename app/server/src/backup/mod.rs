@@ -13,9 +13,13 @@ mod drill;
 mod home;
 mod restore;
 mod schedule;
+mod standing;
 mod upgrade;
 
-pub use {home::Home, restore::restore};
+pub use {
+    home::{Home, Opened},
+    restore::restore,
+};
 pub(crate) use {schedule::schedule, upgrade::before_migration};
 
 use crate::{args::BackupCommand, paths::Paths, say};
@@ -26,7 +30,7 @@ use famulus_backup::{
 };
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::Signals;
-use home::{At, Opened};
+use home::At;
 use std::path::PathBuf;
 
 /// `famulus backup …`.

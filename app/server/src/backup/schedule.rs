@@ -1,6 +1,12 @@
-//! Backups by the clock, while the assistant runs.
+//! Backups by the clock, while the assistant runs, and a look from time to time whether they can be
+//! restored.
 
-use super::home::Home;
+use super::{
+    drill::drill,
+    home::Opened,
+    standing::{Known, Last, Verified},
+};
+use famulus_api::Standing;
 use famulus_backup::{
     BackupError,
     folder::{Folder, State},
@@ -10,9 +16,12 @@ use famulus_core::{Clock, clock::SystemClock};
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_local::postgres::Running;
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// The start has better things to do.
 const AFTER_START: Duration = Duration::from_mins(1);
@@ -21,78 +30,163 @@ const AFTER_FAILURE: Duration = Duration::from_mins(15);
 /// The clock may be set meanwhile, and somebody may take a backup by hand.
 const LOOK: Duration = Duration::from_mins(30);
 
-/// Takes backups until the shutdown, if the configuration wants any.
-pub(crate) fn schedule(home: Home, place: Running, tasks: &Tasks) {
-    if home.config.every_hours == 0 {
+/// Takes backups until the shutdown, if the configuration wants any, and tells how they stand.
+pub(crate) fn schedule(
+    opened: Opened,
+    place: Running,
+    told: watch::Sender<Option<Standing>>,
+    tasks: &Tasks,
+) {
+    if opened.home.config.every_hours == 0 {
         tracing::warn!("no backups are taken: `backup.every_hours` is 0");
-        return;
-    }
-    if home.config.recipient.is_none() {
+    } else if opened.home.config.recipient.is_none() {
         tracing::info!(
             "backups are not encrypted, and leave secrets out; `backup.recipient` names a key for both"
         );
     }
-    let (home, shutdown) = (Arc::new(home), tasks.token());
-    tasks.spawn_loop("backup", OnExit::Restart, move || {
-        run(Arc::clone(&home), place.clone(), shutdown.clone())
-    });
+    let (keeper, shutdown) = (Arc::new(Keeper { opened, place, told }), tasks.token());
+    tasks.spawn_loop("backup", OnExit::Restart, move || Arc::clone(&keeper).run(shutdown.clone()));
 }
 
-async fn run(home: Arc<Home>, place: Running, shutdown: CancellationToken) {
-    let mut pause = AFTER_START;
-    while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-        // Dropped at the shutdown, one that is being taken leaves nothing.
-        let Some(taken) = shutdown.run_until_cancelled(Box::pin(once(&home, &place))).await else {
-            return;
-        };
-        pause = match taken {
-            Ok(wait) => wait.clamp(Duration::from_secs(1), LOOK),
+/// Who sees to the backups of a home.
+struct Keeper {
+    opened: Opened,
+    place: Running,
+    told: watch::Sender<Option<Standing>>,
+}
+
+impl Keeper {
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut known = Known::default();
+        let mut pause = AFTER_START;
+        if let Err(error) = self.look(&mut known).boxed().await {
+            tracing::warn!(error = format!("{error:#}"), "how the backups stand is not known");
+        }
+        self.tell(&known);
+        while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+            // Dropped at the shutdown, one that is being taken leaves nothing.
+            let round = self.round(&mut known).boxed();
+            let Some(wait) = shutdown.run_until_cancelled(round).await else { return };
+            self.tell(&known);
+            pause = wait;
+        }
+    }
+
+    /// Does what is due; how long to wait for the next look.
+    async fn round(&self, known: &mut Known) -> Duration {
+        match self.take_if_due(known).boxed().await {
+            Ok(wait) => {
+                known.not_taken = None;
+                self.verify_if_due(known).boxed().await;
+                wait.clamp(Duration::from_secs(1), LOOK)
+            }
             Err(error) => {
+                let error = format!("{error:#}");
                 tracing::error!(
-                    error = format!("{error:#}"),
+                    error,
                     remedy = "see to the cause; it is tried again in a quarter of an hour, and \
                               `famulus backup` tries it at once",
                     "no backup was taken, though one is due"
                 );
+                metrics::counter!("famulus_backup_failures_total").increment(1);
+                known.not_taken = Some(error);
                 AFTER_FAILURE
             }
-        };
+        }
+    }
+
+    fn tell(&self, known: &Known) {
+        known.count();
+        let takes = self.opened.home.config.every_hours > 0;
+        self.told.send_replace(Some(known.standing(takes, SystemClock.now())));
+    }
+
+    /// What there is; all times of good backups.
+    async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
+        let home = &self.opened.home;
+        let installation = home.source(&self.place).await?.installation;
+        let folder = home.folder();
+        let good = tokio::task::spawn_blocking(move || good(&folder, installation)).await??;
+        let now = SystemClock.now();
+        known.last = good.iter().filter(|last| last.begun <= now).max_by_key(|l| l.begun).cloned();
+        known.verified = Verified::read(&home.data_dir);
+        Ok(good.into_iter().map(|last| last.begun).collect())
+    }
+
+    /// Takes a backup if one is due; how long it is until the next one is.
+    async fn take_if_due(&self, known: &mut Known) -> anyhow::Result<Duration> {
+        let times = self.look(known).await?;
+        let home = &self.opened.home;
+        if home.config.every_hours == 0 {
+            return Ok(LOOK);
+        }
+        let every = SignedDuration::from_hours(i64::from(home.config.every_hours));
+        let wait = until_due(&times, SystemClock.now(), every);
+        if !wait.is_zero() {
+            return Ok(wait);
+        }
+        let source = home.source(&self.place).await?;
+        match take(home.plan(), source, &SystemClock).await {
+            Ok(Outcome { name, manifest, removed }) => {
+                tracing::info!(
+                    backup.name = name,
+                    backup.bytes = manifest.bytes(),
+                    backup.left_out = manifest.leaves_out.join("; "),
+                    backup.removed = removed.len(),
+                    "a backup was taken"
+                );
+                known.last = Some(Last::of(&name, &manifest));
+            }
+            // Somebody takes one by hand: as good.
+            Err(error @ BackupError::Busy { .. }) => {
+                tracing::info!(error = %chain(&error), "no backup");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(LOOK)
+    }
+
+    /// Restores the last backup into a server that is thrown away, if none was for long enough.
+    async fn verify_if_due(&self, known: &mut Known) {
+        let config = &self.opened.home.config;
+        let Some(last) = known.last.clone() else { return };
+        let every = SignedDuration::from_hours(i64::from(config.verify_every_hours));
+        let now = SystemClock.now();
+        let fresh = known.verified.as_ref().is_some_and(|v| now.duration_since(v.at) < every);
+        let failed = known.not_restored.as_ref().is_some_and(|(name, _)| *name == last.name);
+        // What is sealed opens to its key alone, which may well be elsewhere.
+        let sealed = last.encrypted && config.identity_file.is_none();
+        if every.is_zero() || fresh || failed || sealed {
+            return;
+        }
+        let folder = self.opened.home.folder();
+        match drill(&self.opened, &folder, &last.name).boxed().await {
+            Ok(_answers) => {
+                tracing::info!(backup.name = last.name, "a backup was restored, and is good");
+                known.not_restored = None;
+                known.verified = Some(Verified { backup: last.name, at: now });
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(
+                    backup.name = last.name,
+                    error,
+                    remedy = "see to the cause; `famulus backup verify` tries it again",
+                    "a backup could not be restored"
+                );
+                metrics::counter!("famulus_backup_failures_total").increment(1);
+                known.not_restored = Some((last.name, error));
+            }
+        }
     }
 }
 
-/// Takes a backup if one is due; how long it is until the next one is.
-async fn once(home: &Home, place: &Running) -> anyhow::Result<Duration> {
-    let source = home.source(place).await?;
-    let (folder, installation) = (home.folder(), source.installation);
-    let times = tokio::task::spawn_blocking(move || times(&folder, installation)).await??;
-    let every = SignedDuration::from_hours(i64::from(home.config.every_hours));
-    let wait = until_due(&times, SystemClock.now(), every);
-    if !wait.is_zero() {
-        return Ok(wait);
-    }
-    match take(home.plan(), source, &SystemClock).await {
-        Ok(Outcome { name, manifest, removed }) => {
-            tracing::info!(
-                backup.name = name,
-                backup.bytes = manifest.bytes(),
-                backup.left_out = manifest.leaves_out.join("; "),
-                backup.removed = removed.len(),
-                "a backup was taken"
-            );
-        }
-        // Somebody takes one by hand: as good.
-        Err(error @ BackupError::Busy { .. }) => {
-            tracing::info!(error = %chain(&error), "no backup");
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(LOOK)
-}
-
-/// When the good backups of an installation began.
-fn times(folder: &Folder, installation: uuid::Uuid) -> Result<Vec<Timestamp>, BackupError> {
+/// The good backups of an installation.
+fn good(folder: &Folder, installation: Uuid) -> Result<Vec<Last>, BackupError> {
     let whole = folder.list()?.into_iter().filter_map(|backup| match backup.state {
-        State::Whole(manifest) if manifest.installation == installation => Some(manifest.begun),
+        State::Whole(manifest) if manifest.installation == installation => {
+            Some(Last::of(&backup.name, &manifest))
+        }
         State::Whole(_) | State::Damaged(_) => None,
     });
     Ok(whole.collect())

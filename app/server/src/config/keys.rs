@@ -95,6 +95,10 @@ pub const KEYS: &[Key] = &[
         "backup.before_updates",
         "whether `famulus up` takes one before a newer release changes the database",
     ),
+    restart(
+        "backup.verify_every_hours",
+        "hours after which `famulus up` restores one again, into a server that is thrown away; 0: only when asked",
+    ),
     restart("backup.keep_hourly", "hours, the newest that have one, of which a backup is kept"),
     restart("backup.keep_daily", "days of which a backup is kept"),
     restart("backup.keep_monthly", "months of which a backup is kept"),

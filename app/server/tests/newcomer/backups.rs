@@ -135,6 +135,7 @@ async fn what_was_told_comes_back() {
     assert!(verified.contains(&format!("{first} is good")), "{verified}");
     assert!(verified.contains("every file is whole"), "{verified}");
     assert!(!home.place.data().join("verify").exists(), "the drill leaves nothing");
+    stands(&up, "none yet; the first is taken within minutes").await;
 
     up.chat("Remember that my dog is called Rex").await;
     up.stop();
@@ -170,6 +171,8 @@ async fn what_was_told_comes_back() {
     let up = home.up();
     let reply = up.chat("What is my dog called?").await;
     assert!(reply.contains("Rex"), "{reply}");
+    home.good(&["backup", "verify"]);
+    stands(&up, &format!("the last is {second}, ")).await;
     let databases: i64 =
         sqlx::query_scalar("select count(*) from pg_database where datname ~ 'famulus'")
             .fetch_one(&mut home.database().await)
@@ -177,6 +180,23 @@ async fn what_was_told_comes_back() {
             .unwrap();
     assert_eq!(databases, 1, "the old one is gone once the new one answered");
     up.stop();
+}
+
+/// Waits until the assistant says of its backups what begins like this.
+async fn stands(up: &Up, words: &str) {
+    let began = Instant::now();
+    loop {
+        let checks = up.get("/v1/status").await["checks"].clone();
+        let mut checks = checks.as_array().unwrap().iter();
+        let check = checks.find(|check| check["name"] == "backups");
+        let found =
+            |check: &serde_json::Value| check["detail"].as_str().unwrap().starts_with(words);
+        if check.is_some_and(|check| check["ok"] == true && found(check)) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{words}: {check:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// As its worker would have it that waits for another try.
@@ -360,6 +380,10 @@ mod soak {
             assert!(began.elapsed() < 3 * PATIENCE, "no backup is taken");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
+        let name = home.names().remove(0);
+        let restored =
+            format!("the last is {name}, 0 min old; {name} was restored to see, 0 min ago");
+        stands(&up, &restored).await;
         let log = up.stop();
         assert!(log.contains("a backup was taken"), "{log}");
         home.good(&["backup", "verify"]);

@@ -124,6 +124,12 @@ impl Up {
             .unwrap();
         (answer.status().as_u16(), answer.json().await.unwrap_or(Value::Null))
     }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let request = client().get(format!("{}{path}", self.url));
+        let answer = request.basic_auth("anyone", Some(&self.token)).send().await.unwrap();
+        answer.json().await.unwrap()
+    }
 }
 
 impl Drop for Up {

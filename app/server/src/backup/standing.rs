@@ -1,0 +1,178 @@
+//! How the backups stand, for whoever asks: the last good one, the last that was restored to see
+//! whether it can be, and what went wrong.
+
+use famulus_api::Standing;
+use famulus_backup::manifest::Manifest;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::{fs, io, path::Path};
+
+/// Where the last drill that succeeded is noted, in the data directory.
+const NOTE: &str = "backup-verified.json";
+
+/// A backup that was restored into a database that was thrown away, and was sound.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Verified {
+    pub(super) backup: String,
+    pub(super) at: Timestamp,
+}
+
+impl Verified {
+    /// The last one. A note that cannot be read says nothing.
+    pub(super) fn read(data_dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(data_dir.join(NOTE)).ok()?).ok()
+    }
+
+    pub(super) fn note(&self, data_dir: &Path) -> io::Result<()> {
+        let (new, path) = (data_dir.join(format!(".{NOTE}")), data_dir.join(NOTE));
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(&new, &path)
+    }
+}
+
+/// The newest good backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Last {
+    pub(super) name: String,
+    pub(super) begun: Timestamp,
+    pub(super) encrypted: bool,
+}
+
+impl Last {
+    pub(super) fn of(name: &str, manifest: &Manifest) -> Self {
+        let encrypted = manifest.parts.iter().any(|part| part.encrypted);
+        Self { name: name.to_owned(), begun: manifest.begun, encrypted }
+    }
+}
+
+/// What is known of the backups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) last: Option<Last>,
+    pub(super) verified: Option<Verified>,
+    /// Why none was taken, though one was due.
+    pub(super) not_taken: Option<String>,
+    /// The backup that a drill failed on, and why.
+    pub(super) not_restored: Option<(String, String)>,
+}
+
+impl Known {
+    /// In words. `takes`: whether some are taken by the clock.
+    pub(super) fn standing(&self, takes: bool, now: Timestamp) -> Standing {
+        let last = match &self.last {
+            Some(Last { name, begun, .. }) => {
+                format!("the last is {name}, {} old", age(now.duration_since(*begun)))
+            }
+            None if self.not_taken.is_some() => "there is none".to_owned(),
+            None if takes => "none yet; the first is taken within minutes".to_owned(),
+            None => "none, and none is taken: `backup.every_hours` is 0".to_owned(),
+        };
+        if let Some(error) = &self.not_taken {
+            return Standing {
+                ok: false,
+                detail: format!("none was taken, though one is due ({error}); {last}"),
+                remedy: Some("see to the cause; `famulus backup` tries again at once"),
+            };
+        }
+        if let Some((name, error)) = &self.not_restored {
+            return Standing {
+                ok: false,
+                detail: format!("{name} could not be restored to see whether it can be ({error})"),
+                remedy: Some("see to the cause; `famulus backup verify` tries again"),
+            };
+        }
+        let verified = match (&self.last, &self.verified) {
+            (None, None) => String::new(),
+            (Some(_), None) => "; none was restored yet to see whether it can be".to_owned(),
+            (_, Some(Verified { backup, at })) => {
+                format!("; {backup} was restored to see, {} ago", age(now.duration_since(*at)))
+            }
+        };
+        Standing { ok: true, detail: last + &verified, remedy: None }
+    }
+
+    /// For metrics: seconds since 1970.
+    pub(super) fn count(&self) {
+        if let Some(last) = &self.last {
+            metrics::gauge!("famulus_backup_last_seconds").set(last.begun.as_second() as f64);
+        }
+        if let Some(verified) = &self.verified {
+            let at = verified.at.as_second() as f64;
+            metrics::gauge!("famulus_backup_last_verified_seconds").set(at);
+        }
+    }
+}
+
+/// A span, for people.
+fn age(span: SignedDuration) -> String {
+    let minutes = span.as_mins().max(0);
+    match minutes {
+        0..120 => format!("{minutes} min"),
+        120..2880 => format!("{} h", minutes / 60),
+        _ => format!("{} days", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_stands_is_said_in_words() {
+        let now = at("2026-11-24T12:00:00Z");
+        let check = |known: &Known, takes: bool, ok: bool, detail: &str| {
+            let standing = known.standing(takes, now);
+            assert_eq!((standing.ok, standing.detail.as_str()), (ok, detail));
+            assert_eq!(standing.remedy.is_some(), !ok, "who reads of a fault reads what to do");
+        };
+        let mut known = Known::default();
+        check(&known, true, true, "none yet; the first is taken within minutes");
+        check(&known, false, true, "none, and none is taken: `backup.every_hours` is 0");
+        known.not_taken = Some("the disk is full".to_owned());
+        check(
+            &known,
+            true,
+            false,
+            "none was taken, though one is due (the disk is full); there is none",
+        );
+        let begun = at("2026-11-24T08:30:00Z");
+        known.last = Some(Last { name: "A".to_owned(), begun, encrypted: true });
+        check(
+            &known,
+            true,
+            false,
+            "none was taken, though one is due (the disk is full); the last is A, 3 h old",
+        );
+        known.not_taken = None;
+        check(
+            &known,
+            true,
+            true,
+            "the last is A, 3 h old; none was restored yet to see whether it can be",
+        );
+        known.verified = Some(Verified { backup: "B".to_owned(), at: at("2026-11-20T12:00:00Z") });
+        check(&known, true, true, "the last is A, 3 h old; B was restored to see, 4 days ago");
+        known.not_restored = Some(("A".to_owned(), "it is damaged".to_owned()));
+        check(
+            &known,
+            true,
+            false,
+            "A could not be restored to see whether it can be (it is damaged)",
+        );
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Verified::read(folder.path()), None);
+        let verified = Verified { backup: "A".to_owned(), at: at("2026-11-20T12:00:00Z") };
+        verified.note(folder.path()).unwrap();
+        assert_eq!(Verified::read(folder.path()), Some(verified));
+        fs::write(folder.path().join(NOTE), "{").unwrap();
+        assert_eq!(Verified::read(folder.path()), None);
+    }
+}
