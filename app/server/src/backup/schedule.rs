@@ -109,7 +109,7 @@ impl Keeper {
         let good = tokio::task::spawn_blocking(move || good(&folder, installation)).await??;
         let now = SystemClock.now();
         known.last = good.iter().filter(|last| last.begun <= now).max_by_key(|l| l.begun).cloned();
-        known.verified = Verified::read(&home.data_dir);
+        known.learn(Verified::read(&home.data_dir));
         Ok(good.into_iter().map(|last| last.begun).collect())
     }
 
@@ -163,8 +163,7 @@ impl Keeper {
         match drill(&self.opened, &folder, &last.name).boxed().await {
             Ok(_answers) => {
                 tracing::info!(backup.name = last.name, "a backup was restored, and is good");
-                known.not_restored = None;
-                known.verified = Some(Verified { backup: last.name, at: now });
+                known.learn(Some(Verified { backup: last.name, at: SystemClock.now() }));
             }
             Err(error) => {
                 let error = format!("{error:#}");

@@ -57,6 +57,15 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Takes in what the note of the drills says. One that succeeded since, by hand or by the clock,
+    /// makes good one that failed.
+    pub(super) fn learn(&mut self, verified: Option<Verified>) {
+        if verified != self.verified {
+            self.not_restored = None;
+            self.verified = verified;
+        }
+    }
+
     /// In words. `takes`: whether some are taken by the clock.
     pub(super) fn standing(&self, takes: bool, now: Timestamp) -> Standing {
         let last = match &self.last {
@@ -154,7 +163,8 @@ mod tests {
             true,
             "the last is A, 3 h old; none was restored yet to see whether it can be",
         );
-        known.verified = Some(Verified { backup: "B".to_owned(), at: at("2026-11-20T12:00:00Z") });
+        let earlier = Verified { backup: "B".to_owned(), at: at("2026-11-20T12:00:00Z") };
+        known.learn(Some(earlier.clone()));
         check(&known, true, true, "the last is A, 3 h old; B was restored to see, 4 days ago");
         known.not_restored = Some(("A".to_owned(), "it is damaged".to_owned()));
         check(
@@ -163,6 +173,10 @@ mod tests {
             false,
             "A could not be restored to see whether it can be (it is damaged)",
         );
+        known.learn(Some(earlier));
+        assert!(!known.standing(true, now).ok, "nothing was restored since");
+        known.learn(Some(Verified { backup: "A".to_owned(), at: at("2026-11-24T11:00:00Z") }));
+        check(&known, true, true, "the last is A, 3 h old; A was restored to see, 60 min ago");
     }
 
     #[test]
