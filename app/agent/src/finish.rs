@@ -83,6 +83,7 @@ impl Run<'_> {
                 self.take_in(news);
                 Ok(StepResult::Input(Input::Steered))
             }
+            Ended::Stopped => Ok(StepResult::Input(Input::Cancelled)),
         }
     }
 }

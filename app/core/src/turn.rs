@@ -232,6 +232,9 @@ pub enum Ended {
     /// Messages arrived for the turn that it has not seen; the ending's message was recorded, and
     /// the turn goes on with these.
     Steered(Vec<Arc<Message>>),
+    /// It was about to fail, and somebody asked it to stop before that. Nothing was recorded: it is to
+    /// end as stopped.
+    Stopped,
 }
 
 /// The record of turns.

@@ -68,6 +68,12 @@ impl Work for Endings {
         let held: Vec<&(Fence, Ending)> =
             items.iter().zip(&answers).filter(|(_, held)| held.is_ok()).map(|(i, _)| i).collect();
         let mut turns = read(&mut tx, &held).await?;
+        for (turn, answer) in turns.iter().zip(answers.iter_mut().filter(|held| held.is_ok())) {
+            if turn.stopped {
+                *answer = Ok(Ended::Stopped);
+            }
+        }
+        turns.retain(|turn| !turn.stopped);
         append(&mut tx, &mut turns).await?;
         record(&mut tx, &turns).await?;
         store_events(&mut tx, &turns).await?;
@@ -87,7 +93,7 @@ impl Work for Endings {
             news.announce(&self.hints);
         }
         let mut turns = turns.into_iter();
-        for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
+        for answer in answers.iter_mut().filter(|answer| matches!(answer, Ok(Ended::Done))) {
             if let Some(turn) = turns.next().filter(|turn| turn.goes_on) {
                 *answer = Ok(Ended::Steered(turn.stored));
             }
@@ -103,6 +109,9 @@ struct Turn<'a> {
     place: Place,
     /// A turn that is complete goes on with messages that joined it meanwhile.
     goes_on: bool,
+    /// A stop that came before a failure is what the turn ends with: whatever was accepted before the
+    /// stop ends with it, and its senders are told so.
+    stopped: bool,
     /// What it has written last, and what it goes on with.
     stored: Vec<Arc<Message>>,
     origin: Option<serde_json::Value>,
@@ -130,6 +139,7 @@ async fn read<'a>(
     let ids: Vec<Uuid> = held.iter().map(|(_, ending)| ending.turn.0).collect();
     let rows = sqlx::query!(
         r#"select t.id, t.conversation_id, t.person_id, t.ord, t.schedule_id, t.origin,
+                  t.cancel_requested_at is not null as "cancel!",
                   coalesce((select true from message m
                             where m.conversation_id = t.conversation_id and m.turn_ord = t.ord
                               and m.turn_id = t.id and not m.seen
@@ -156,6 +166,7 @@ async fn read<'a>(
             ending,
             place,
             goes_on: ending.state == TurnState::Complete && row.unread,
+            stopped: ending.state == TurnState::Failed && row.cancel,
             stored: Vec::new(),
             origin: row.origin,
             schedule: row.schedule_id,

@@ -67,6 +67,11 @@ impl Desk {
         self.record.refuses.store(true, Ordering::SeqCst);
     }
 
+    /// Somebody stops the turn in another process.
+    pub(crate) fn stop_elsewhere(&self) {
+        self.record.stopped.store(true, Ordering::SeqCst);
+    }
+
     /// Calls run from now on only when so many run at the same time.
     pub(crate) fn meet(&self, calls: usize) {
         *self.record.meeting.lock() = Some(Arc::new(Barrier::new(calls)));
@@ -186,6 +191,8 @@ struct Record {
     title: Mutex<Option<String>>,
     shown: Mutex<Vec<Arc<Envelope>>>,
     refuses: AtomicBool,
+    /// A stop stands in the record, and this process has not heard of it yet.
+    stopped: AtomicBool,
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -249,6 +256,9 @@ impl TurnLog for Record {
     }
 
     async fn finish(&self, _: &Fence, ending: Ending) -> Result<Ended, StoreError> {
+        if ending.state == TurnState::Failed && self.stopped.load(Ordering::SeqCst) {
+            return Ok(Ended::Stopped);
+        }
         *self.ending.lock() = Some(ending);
         Ok(Ended::Done)
     }

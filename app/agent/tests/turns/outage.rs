@@ -134,6 +134,16 @@ async fn a_stop_and_a_shutdown_cut_a_pause_short() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_fails_behind_a_stop_ends_as_stopped() {
+    let desk = Desk::new();
+    desk.stop_elsewhere();
+    let peer = Peer::new(|_, _| fails(ModelError::Unauthorized { status: 401 }));
+    assert_eq!(desk.drive(peer.clone()).await.unwrap(), Driven::Ended(TurnState::Cancelled));
+    let ending = desk.ending();
+    assert_eq!((ending.state, ending.error, peer.asked()), (TurnState::Cancelled, None, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_will_not_pass_is_told_at_once() {
     let (desk, began) = (Desk::new(), Instant::now());
     let peer = Peer::new(|_, _| fails(ModelError::Unauthorized { status: 401 }));

@@ -32,6 +32,13 @@ pub(crate) struct Counted {
     pub(crate) at: usize,
 }
 
+impl State {
+    fn let_go(&mut self, key: String) {
+        self.keys.remove(&key);
+        self.acknowledged.insert(key);
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Counter {
     pub(crate) address: SocketAddr,
@@ -47,6 +54,8 @@ struct Shared {
 struct State {
     requests: Vec<Counted>,
     keys: HashSet<String>,
+    /// What was let go: a runner remembers the names of such calls, and takes none of them again.
+    acknowledged: HashSet<String>,
 }
 
 impl Counter {
@@ -91,12 +100,16 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         return;
     }
     if counted.tool == LETS_GO {
-        shared.state.lock().keys.remove(&counted.key);
+        shared.state.lock().let_go(counted.key);
         let _gone = writing.write_all(b"gone\n").await;
         return;
     }
     let is_first = {
         let mut state = shared.state.lock();
+        // The caller hears that its line is closed, and no result.
+        if state.acknowledged.contains(&counted.key) {
+            return;
+        }
         let is_first = state.keys.insert(counted.key.clone());
         // A runner takes a call for the one that it has, if it comes again under its name.
         if is_first || counted.tool != Word::P.tool() {

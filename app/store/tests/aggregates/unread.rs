@@ -9,7 +9,7 @@ use famulus_core::{
     inbound::{Address, Inbound, Meeting, Target},
     message::Part,
     model::Usage,
-    turn::{NewMessage, ReplyRecord, TurnLog, TurnState},
+    turn::{Ended, Ending, NewMessage, ReplyRecord, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
 use famulus_store::{Accept, Accepted, Disposition, Store};
@@ -152,8 +152,16 @@ async fn after_a_stop_nothing_joins_what_was_stopped() {
         let later = talk::message(scene.ada, Target::Existing(scene.conversation), "later");
         let later = store.accept(Inbound { meeting: Meeting::Steer, ..later }).await.unwrap();
         assert_eq!(later.disposition, Disposition::Started);
-        talk::finish(store, &scene.lease, "cut", Some("it broke while it was stopped")).await;
+        // It breaks while it is being stopped: then it was stopped.
+        let broken = talk::ending(&scene.lease, "cut", Some("it broke"), &["http"]);
+        let ended = store.finish(&scene.lease.fence, broken.clone()).await.unwrap();
+        assert!(matches!(ended, Ended::Stopped), "{ended:?}");
+        let stopped = Ending { state: TurnState::Cancelled, error: None, ..broken };
+        let ended = store.finish(&scene.lease.fence, stopped).await.unwrap();
+        assert!(matches!(ended, Ended::Done), "{ended:?}");
         assert_eq!(answering(world, &scene, joined.message).await.0, scene.turn);
+        let stopped = "select count(*) from turn where person_id = $1 and state = 'cancelled'";
+        assert_eq!(world.count(stopped, scene.ada).await, 1);
     })
     .await;
 }
