@@ -2,6 +2,7 @@
 
 use super::{
     home::{Opened, Ours, server},
+    size,
     standing::Verified,
 };
 use crate::say;
@@ -16,7 +17,8 @@ use famulus_lifecycle::Signals;
 use famulus_local::postgres::Running;
 use famulus_store::{Connect, Invariant};
 use futures::FutureExt;
-use std::fs;
+use rustix::fs::statvfs;
+use std::{fs, path::Path};
 
 /// The database that is thrown away.
 const DRILL: &str = "drill";
@@ -57,6 +59,7 @@ pub(super) async fn drill(
     name: &str,
 ) -> anyhow::Result<Vec<Invariant>> {
     let manifest = checked(folder, name).boxed().await?;
+    has_room(&opened.home.data_dir, manifest.bytes())?;
     let scratch = opened.home.data_dir.join("verify");
     let ours = Ours::start(&opened.database, &scratch).await?;
     let answers = restored(opened, folder, name, &manifest, &ours).boxed().await;
@@ -71,6 +74,25 @@ pub(super) async fn drill(
         tracing::warn!(%error, "that a backup was restored is not noted");
     }
     Ok(answers)
+}
+
+/// Refuses a drill that could fill the disk of the database in use. What a dump of so many bytes
+/// becomes is not known before: ten times as much is ample, and a new server wants some of its own.
+fn has_room(data_dir: &Path, dump: u64) -> anyhow::Result<()> {
+    const SERVER: u64 = 256 * 1024 * 1024;
+    let disk = statvfs(data_dir)
+        .with_context(|| format!("the disk of {} cannot be asked for room", data_dir.display()))?;
+    let (free, wanted) = (disk.f_bavail.saturating_mul(disk.f_frsize), dump.saturating_mul(10));
+    let wanted = wanted.saturating_add(SERVER);
+    anyhow::ensure!(
+        free >= wanted,
+        "a backup is restored into {} to see whether it can be, which may take {}, and there are {}; \
+         free some space, or verify it on another machine",
+        data_dir.display(),
+        size(wanted),
+        size(free),
+    );
+    Ok(())
 }
 
 async fn restored(
@@ -123,4 +145,17 @@ pub(super) async fn sound(url: &str, name: &str) -> anyhow::Result<Vec<Invariant
         broken.join("; ")
     );
     Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drill_that_could_fill_the_disk_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        has_room(folder.path(), 1024).unwrap();
+        let refused = has_room(folder.path(), u64::MAX / 20).unwrap_err().to_string();
+        assert!(refused.contains("free some space"), "{refused}");
+    }
 }
