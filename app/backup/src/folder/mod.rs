@@ -216,15 +216,23 @@ impl Folder {
         Ok(())
     }
 
-    /// The whole backups of an installation, and what retention knows of each.
-    pub(crate) fn dated(&self, installation: Uuid) -> Result<Vec<(String, Dated)>, BackupError> {
+    /// The whole backups of an installation, oldest first.
+    pub fn good(&self, installation: Uuid) -> Result<Vec<(String, Manifest)>, BackupError> {
         let whole = self.list()?.into_iter().filter_map(|backup| match backup.state {
             State::Whole(manifest) if manifest.installation == installation => {
-                Some((backup.name, Dated { at: manifest.begun, mark: Mark::Good }))
+                Some((backup.name, manifest))
             }
             State::Whole(_) | State::Damaged(_) => None,
         });
         Ok(whole.collect())
+    }
+
+    /// What retention knows of each of them.
+    pub(crate) fn dated(&self, installation: Uuid) -> Result<Vec<(String, Dated)>, BackupError> {
+        let good = self.good(installation)?.into_iter();
+        Ok(good
+            .map(|(name, manifest)| (name, Dated { at: manifest.begun, mark: Mark::Good }))
+            .collect())
     }
 
     /// Removes a backup: first its name, so that no half of it passes for one.

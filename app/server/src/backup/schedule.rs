@@ -9,7 +9,6 @@ use super::{
 use famulus_api::Standing;
 use famulus_backup::{
     BackupError,
-    folder::{Folder, State},
     take::{Outcome, take},
 };
 use famulus_core::{Clock, clock::SystemClock};
@@ -21,7 +20,6 @@ use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 /// The start has better things to do.
 const AFTER_START: Duration = Duration::from_mins(1);
@@ -106,7 +104,9 @@ impl Keeper {
         let home = &self.opened.home;
         let installation = home.source(&self.place).await?.installation;
         let folder = home.folder();
-        let good = tokio::task::spawn_blocking(move || good(&folder, installation)).await??;
+        let good = tokio::task::spawn_blocking(move || folder.good(installation)).await??;
+        let good: Vec<Last> =
+            good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
         let now = SystemClock.now();
         known.last = good.iter().filter(|last| last.begun <= now).max_by_key(|l| l.begun).cloned();
         known.learn(Verified::read(&home.data_dir));
@@ -178,17 +178,6 @@ impl Keeper {
             }
         }
     }
-}
-
-/// The good backups of an installation.
-fn good(folder: &Folder, installation: Uuid) -> Result<Vec<Last>, BackupError> {
-    let whole = folder.list()?.into_iter().filter_map(|backup| match backup.state {
-        State::Whole(manifest) if manifest.installation == installation => {
-            Some(Last::of(&backup.name, &manifest))
-        }
-        State::Whole(_) | State::Damaged(_) => None,
-    });
-    Ok(whole.collect())
 }
 
 /// One whose time lies ahead, because a clock was wrong, puts nothing off.
