@@ -43,9 +43,9 @@ fn a_backup_is_named_when_it_is_whole_and_for_its_owners_eyes_alone() {
     assert!(folder.list().unwrap().is_empty());
     let mut draft = folder.begin(OURS).unwrap();
     assert!(folder.list().unwrap().is_empty(), "a draft is no backup");
-    let name = finish(&mut draft, OURS, "2026-11-24T22:30:29Z");
+    let name = finish(&mut draft, OURS, "2026-11-24T22:30:29.4171Z");
     drop(draft);
-    assert!(name.starts_with("2026-11-24T22-30-29Z-"), "{name}");
+    assert!(name.starts_with("2026-11-24T22-30-29.417Z-"), "{name}");
     assert_eq!(folder.check(&name).unwrap().installation, OURS);
     for (path, mode) in [
         (folder.path().to_owned(), 0o700),
@@ -62,6 +62,17 @@ fn a_backup_is_named_when_it_is_whole_and_for_its_owners_eyes_alone() {
         .output()
         .unwrap();
     assert!(sums.status.success(), "{sums:?}");
+}
+
+#[test]
+fn backups_of_one_second_are_listed_as_they_were_begun() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    let begun = |n: u32| format!("2026-11-24T22:30:29.{n:03}Z");
+    // Thirty, so that names in an order by chance do not pass.
+    let written: Vec<_> = (0..30).map(|n| write_one(&folder, OURS, &begun(n * 7))).collect();
+    let listed = folder.list().unwrap().into_iter().map(|backup| backup.name);
+    assert_eq!(listed.collect::<Vec<_>>(), written);
 }
 
 #[test]
