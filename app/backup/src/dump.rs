@@ -1,16 +1,19 @@
 //! `pg_dump`, from its output into a part.
 
 use crate::{
+    blocking::blocking,
     error::BackupError,
     manifest::{Holds, Part},
     part::PartWriter,
     program::{command, settle, start},
     seal::Recipient,
+    store::Draft,
 };
 use std::{
     fs::File,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
 };
 
 const PROGRAM: &str = "pg_dump";
@@ -32,10 +35,13 @@ pub struct Server {
 /// One consistent picture of the database, as it was when this began. Dropped, it ends the program.
 pub(crate) async fn dump(
     server: &Server,
-    folder: &Path,
+    draft: &Arc<dyn Draft>,
     recipient: Option<&Recipient>,
 ) -> Result<Part, BackupError> {
-    let mut part = PartWriter::create(folder, "database.dump", Holds::Database, recipient)?;
+    let (draft, recipient) = (Arc::clone(draft), recipient.cloned());
+    let create =
+        move || PartWriter::create(draft, "database.dump", Holds::Database, recipient.as_ref());
+    let mut part = blocking(create).await?;
     let mut dump = command(PROGRAM, server);
     // Who owns what and who may do what follows from where it is restored: a start grants it.
     dump.args(["--format=custom", "--no-owner", "--no-privileges", "--no-password", LOCK_TIMEOUT]);
@@ -48,5 +54,5 @@ pub(crate) async fn dump(
     });
     let part = settle(PROGRAM, &mut child, reading).await?;
     // Only what the program called whole is finished.
-    tokio::task::spawn_blocking(move || part.finish()).await.map_err(|_| BackupError::Thread)?
+    blocking(move || part.finish()).await
 }

@@ -27,7 +27,7 @@ pub enum BackupError {
     },
     #[error("{program} failed: {said}")]
     Program { program: &'static str, said: String },
-    #[error("what was written to {} reads back differently; the disk is not to be trusted: choose another with `backup.folder`", path.display())]
+    #[error("what was written to {} reads back differently; the disk is not to be trusted: keep backups elsewhere", path.display())]
     ReadBack { path: PathBuf },
     #[error("the backup {name} is damaged: {reason}; choose an older one (`famulus backup list`)")]
     Damaged { name: String, reason: String },
@@ -37,12 +37,12 @@ pub enum BackupError {
         #[source]
         source: ManifestError,
     },
-    #[error("there is no backup called {name} in {}; `famulus backup list` names those that are", folder.display())]
-    Missing { name: String, folder: PathBuf },
-    #[error("there is no good backup{} in {}; `famulus backup list` shows what is there", before.as_ref().map(|at| format!(" from before {at}")).unwrap_or_default(), folder.display())]
-    None { folder: PathBuf, before: Option<jiff::Timestamp> },
-    #[error("{} holds backups of several installations, and this one has no data that say which it is; name the backup (`famulus backup list`)", folder.display())]
-    Several { folder: PathBuf },
+    #[error("there is no backup called {name} in {}; `famulus backup list` names those that are", place.display())]
+    Missing { name: String, place: PathBuf },
+    #[error("there is no good backup{} in {}; `famulus backup list` shows what is there", before.as_ref().map(|at| format!(" from before {at}")).unwrap_or_default(), place.display())]
+    None { place: PathBuf, before: Option<jiff::Timestamp> },
+    #[error("{} holds backups of several installations, and this one has no data that say which it is; name the backup (`famulus backup list`)", place.display())]
+    Several { place: PathBuf },
     #[error("the backup {name} was left unread")]
     Seal {
         name: String,

@@ -1,17 +1,16 @@
-//! One file of a backup: hashed as it is written, flushed, and read back.
+//! One file of a backup: hashed as it is written, stored, and read back.
 
 use crate::{
     error::BackupError,
     manifest::{Holds, Part},
     seal::{Identities, Recipient, Sealer, open},
+    store::{Draft, Output},
 };
-use rustix::fs::{Advice, fadvise};
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// What is read and written at once.
@@ -19,7 +18,8 @@ pub(crate) const BUFFER: usize = 128 * 1024;
 
 /// A part that is being written.
 pub(crate) struct PartWriter {
-    sealer: Sealer<Hashing<File>>,
+    sealer: Sealer<Hashing<Box<dyn Output>>>,
+    draft: Arc<dyn Draft>,
     name: String,
     path: PathBuf,
     holds: Holds,
@@ -29,16 +29,16 @@ pub(crate) struct PartWriter {
 impl PartWriter {
     /// Makes the file `name`, or `name.age` where there is a recipient.
     pub(crate) fn create(
-        folder: &Path,
+        draft: Arc<dyn Draft>,
         name: &str,
         holds: Holds,
         recipient: Option<&Recipient>,
     ) -> Result<Self, BackupError> {
         let name = if recipient.is_some() { format!("{name}.age") } else { name.to_owned() };
-        let path = folder.join(&name);
-        let file = Hashing::new(create(&path)?);
-        let sealer = Sealer::new(recipient, file).map_err(BackupError::io("written", &path))?;
-        Ok(Self { sealer, name, path, holds, encrypted: recipient.is_some() })
+        let path = draft.path(&name);
+        let output = Hashing::new(draft.create(&name)?);
+        let sealer = Sealer::new(recipient, output).map_err(BackupError::io("written", &path))?;
+        Ok(Self { sealer, draft, name, path, holds, encrypted: recipient.is_some() })
     }
 
     /// Takes everything that a reader has.
@@ -46,35 +46,19 @@ impl PartWriter {
         copy(input, &mut self.sealer, &self.path)
     }
 
-    /// Brings it to the disk, and compares what is there with what was written.
+    /// Stores it, and compares what is there with what was written.
     pub(crate) fn finish(self) -> Result<Part, BackupError> {
-        let Self { sealer, name, path, holds, encrypted } = self;
-        let Hashing { output: file, hash, bytes } =
+        let Self { sealer, draft, name, path, holds, encrypted } = self;
+        let Hashing { output, hash, bytes } =
             sealer.finish().map_err(BackupError::io("written", &path))?;
         let sha256 = hex::encode(hash.finalize());
-        flush(&file, &path)?;
-        let stored = digest(&path)?;
+        output.finish()?;
+        let stored = digest(&mut draft.open(&name)?, &path)?;
         if (stored.bytes, &stored.sha256) != (bytes, &sha256) {
             return Err(BackupError::ReadBack { path });
         }
         Ok(Part { name, holds, bytes, sha256, encrypted })
     }
-}
-
-/// A new file that only its owner may read.
-pub(crate) fn create(path: &Path) -> Result<File, BackupError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    options.open(path).map_err(BackupError::io("made", path))
-}
-
-/// Brings a file to the disk, and out of the memory that it would else be read back from.
-pub(crate) fn flush(file: &File, path: &Path) -> Result<(), BackupError> {
-    file.sync_all().map_err(BackupError::io("brought to the disk", path))?;
-    if let Err(error) = fadvise(file, 0, None, Advice::DontNeed) {
-        tracing::debug!(path = %path.display(), %error, "the file is read back from memory");
-    }
-    Ok(())
 }
 
 /// What a file is.
@@ -83,25 +67,23 @@ pub(crate) struct Stored {
     pub(crate) sha256: String,
 }
 
-pub(crate) fn digest(path: &Path) -> Result<Stored, BackupError> {
-    let mut file = File::open(path).map_err(BackupError::io("read", path))?;
+pub(crate) fn digest(input: &mut impl Read, path: &Path) -> Result<Stored, BackupError> {
     let mut hash = Hashing::new(io::sink());
-    copy(&mut file, &mut hash, path)?;
+    copy(input, &mut hash, path)?;
     Ok(Stored { bytes: hash.bytes, sha256: hex::encode(hash.hash.finalize()) })
 }
 
 /// What a part holds, as it was before it was stored.
 pub(crate) fn read(
-    path: &Path,
+    stored: Box<dyn Read + Send>,
     part: &Part,
     backup: &str,
     identities: Option<&Identities>,
 ) -> Result<Box<dyn Read + Send>, BackupError> {
-    let file = File::open(path).map_err(BackupError::io("read", path))?;
     if !part.encrypted {
-        return Ok(Box::new(file));
+        return Ok(stored);
     }
-    open(file, identities).map_err(|source| BackupError::Seal { name: backup.to_owned(), source })
+    open(stored, identities).map_err(|source| BackupError::Seal { name: backup.to_owned(), source })
 }
 
 fn copy(input: &mut impl Read, output: &mut impl Write, path: &Path) -> Result<(), BackupError> {

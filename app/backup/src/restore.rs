@@ -1,10 +1,11 @@
 //! `pg_restore`, from a part into its input.
 
 use crate::{
+    backups::{Backups, Kept},
+    blocking::blocking,
     dump::Server,
     error::BackupError,
-    folder::Folder,
-    manifest::{Holds, Manifest},
+    manifest::{Holds, Manifest, Part},
     part::{BUFFER, read},
     program::{command, settle, start},
     seal::Identities,
@@ -12,7 +13,7 @@ use crate::{
 use std::{
     fs::File,
     io::{Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
 };
@@ -25,7 +26,7 @@ const SMALL: u64 = 1024 * 1024;
 /// Fills an empty database from a backup whose parts were checked. Dropped, it ends the program, and
 /// what is there is worth nothing.
 pub async fn database(
-    folder: &Folder,
+    backups: &Backups,
     name: &str,
     manifest: &Manifest,
     identities: Option<Arc<Identities>>,
@@ -35,8 +36,7 @@ pub async fn database(
         name: name.to_owned(),
         reason: "it holds no database".to_owned(),
     })?;
-    let (path, name) = (folder.of(name).join(&part.name), name.to_owned());
-    let mut source = read(&path, &part, &name, identities.as_deref())?;
+    let (mut source, path) = open(backups, name, part, identities).await?;
     let mut restore = command(PROGRAM, server);
     restore.args(["--no-owner", "--no-privileges", "--no-password", "--exit-on-error"]);
     restore.arg("--dbname").arg(&server.database).stdin(Stdio::piped());
@@ -48,21 +48,40 @@ pub async fn database(
 }
 
 /// A small part, whole; `None` where the backup has none of its kind.
-pub fn small(
-    folder: &Folder,
+///
+/// # Errors
+/// It cannot be read, or is sealed to another key.
+pub async fn small(
+    backups: &Backups,
     name: &str,
     manifest: &Manifest,
     holds: Holds,
-    identities: Option<&Identities>,
+    identities: Option<Arc<Identities>>,
 ) -> Result<Option<Vec<u8>>, BackupError> {
-    let Some(part) = manifest.part(holds) else { return Ok(None) };
-    let path = folder.of(name).join(&part.name);
-    let mut bytes = Vec::new();
-    read(&path, part, name, identities)?
-        .take(SMALL)
-        .read_to_end(&mut bytes)
-        .map_err(BackupError::io("read", &path))?;
-    Ok(Some(bytes))
+    let Some(part) = manifest.part(holds).cloned() else { return Ok(None) };
+    let (source, path) = open(backups, name, part, identities).await?;
+    let whole = move || {
+        let mut bytes = Vec::new();
+        let read = source.take(SMALL).read_to_end(&mut bytes);
+        read.map(|_| Some(bytes)).map_err(BackupError::io("read", &path))
+    };
+    blocking(whole).await
+}
+
+/// A part as it was before it was stored, and where it is, for people.
+async fn open(
+    backups: &Backups,
+    name: &str,
+    part: Part,
+    identities: Option<Arc<Identities>>,
+) -> Result<(Box<dyn Read + Send>, PathBuf), BackupError> {
+    let name = name.to_owned();
+    let opened = move |kept: &Kept| {
+        let stored = kept.store.open(&name, &part.name)?;
+        let source = read(stored, &part, &name, identities.as_deref())?;
+        Ok((source, kept.store.path(&format!("{name}/{}", part.name))))
+    };
+    backups.with(opened).await
 }
 
 fn feed(source: &mut impl Read, mut input: File, path: &Path) -> Result<(), BackupError> {

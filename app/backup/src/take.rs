@@ -1,16 +1,19 @@
 //! Taking a backup, from the first byte to what may go afterwards.
 
 use crate::{
+    backups::{Backups, Kept, finish, name_of},
+    blocking::blocking,
     dump::{Server, dump},
     error::BackupError,
-    folder::{Draft, Folder},
     manifest::{FORMAT, Holds, Manifest, Part},
     part::PartWriter,
     retention::{Dated, Rules, may_go},
     seal::Recipient,
+    store::Draft,
 };
 use famulus_core::Clock;
-use std::{fs::File, io, path::PathBuf};
+use jiff::Timestamp;
+use std::{fs::File, io, path::PathBuf, sync::Arc};
 use uuid::Uuid;
 
 /// What is backed up.
@@ -41,7 +44,7 @@ pub struct Secret {
 /// How backups are taken.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub folder: Folder,
+    pub backups: Backups,
     pub recipient: Option<Recipient>,
     pub rules: Rules,
 }
@@ -55,23 +58,61 @@ pub struct Outcome {
     pub removed: Vec<String>,
 }
 
-/// Takes a backup. Dropped on the way it leaves nothing, and removes nothing.
+/// Takes a backup. Dropped on the way it names nothing, and removes nothing.
+///
+/// # Errors
+/// It was not taken. What was written of it is gone, and no other is.
 pub async fn take(plan: Plan, source: Source, clock: &dyn Clock) -> Result<Outcome, BackupError> {
-    let Plan { folder, recipient, rules } = plan;
-    let Source { server, installation, famulus, schema, postgres, secrets } = source;
+    let Plan { backups, recipient, rules } = plan;
+    let installation = source.installation;
     let begun = clock.now();
-    let mut draft = {
-        let folder = folder.clone();
-        blocking(move || folder.begin(installation)).await?
+    let name = name_of(begun);
+    let draft = {
+        let name = name.clone();
+        backups.with(move |kept| kept.store.begin(installation, &name)).await?
     };
-    let mut parts = vec![dump(&server, draft.path(), recipient.as_ref()).await?];
+    let manifest = match fill(&draft, source, recipient, begun, clock).await {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            let undo = move || {
+                draft.discard();
+                Ok(())
+            };
+            blocking(undo).await?;
+            return Err(error);
+        }
+    };
+    let now = clock.now().max(begun);
+    backups
+        .with(move |kept| {
+            if let Err(error) = finish(&*draft, &manifest) {
+                draft.discard();
+                return Err(error);
+            }
+            // Nobody else takes one until the draft is gone.
+            let removed = remove_old(kept, installation, |dated| may_go(dated, now, &rules));
+            drop(draft);
+            Ok(Outcome { name, manifest, removed })
+        })
+        .await
+}
+
+/// Writes all parts.
+async fn fill(
+    draft: &Arc<dyn Draft>,
+    source: Source,
+    recipient: Option<Recipient>,
+    begun: Timestamp,
+    clock: &dyn Clock,
+) -> Result<Manifest, BackupError> {
+    let Source { server, installation, famulus, schema, postgres, secrets } = source;
+    let mut parts = vec![dump(&server, draft, recipient.as_ref()).await?];
     let mut contains = vec!["the database: everything but what follows".to_owned()];
     let mut leaves_out = Vec::new();
     if let Some(recipient) = recipient {
         for secret in secrets {
-            let path = draft.path().to_owned();
-            let (words, recipient) = (secret.words, recipient.clone());
-            match blocking(move || copy(&secret, &path, &recipient)).await? {
+            let (words, draft, recipient) = (secret.words, Arc::clone(draft), recipient.clone());
+            match blocking(move || copy(&secret, draft, &recipient)).await? {
                 Some(part) => {
                     parts.push(part);
                     contains.push(words.to_owned());
@@ -83,7 +124,7 @@ pub async fn take(plan: Plan, source: Source, clock: &dyn Clock) -> Result<Outco
         let why = "the backup is not encrypted; `backup.recipient` names a key for that";
         leaves_out.extend(secrets.iter().map(|secret| format!("{}: {why}", secret.words)));
     }
-    let manifest = Manifest {
+    Ok(Manifest {
         format: FORMAT,
         installation,
         famulus,
@@ -94,20 +135,13 @@ pub async fn take(plan: Plan, source: Source, clock: &dyn Clock) -> Result<Outco
         parts,
         contains,
         leaves_out,
-    };
-    let now = clock.now().max(begun);
-    blocking(move || {
-        let name = draft.finish(&manifest)?;
-        let removed = remove_old(&folder, &draft, installation, |dated| may_go(dated, now, &rules));
-        Ok(Outcome { name, manifest, removed })
     })
-    .await
 }
 
 /// Encrypts a file that may not be there.
 fn copy(
     secret: &Secret,
-    folder: &std::path::Path,
+    draft: Arc<dyn Draft>,
     recipient: &Recipient,
 ) -> Result<Option<Part>, BackupError> {
     let mut file = match File::open(&secret.path) {
@@ -115,20 +149,18 @@ fn copy(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(BackupError::io("read", &secret.path)(error)),
     };
-    let mut part = PartWriter::create(folder, secret.name, secret.holds, Some(recipient))?;
+    let mut part = PartWriter::create(draft, secret.name, secret.holds, Some(recipient))?;
     part.take(&mut file)?;
     part.finish().map(Some)
 }
 
-/// Removes what no rule keeps. The new backup is good, whether this succeeds or not; the draft still
-/// holds the lock.
+/// Removes what no rule keeps. The new backup is good, whether this succeeds or not.
 fn remove_old(
-    folder: &Folder,
-    _holds_the_lock: &Draft,
+    kept: &Kept,
     installation: Uuid,
     choose: impl FnOnce(&[Dated]) -> std::collections::BTreeSet<usize>,
 ) -> Vec<String> {
-    let there = match folder.dated(installation) {
+    let there = match kept.dated(installation) {
         Ok(there) => there,
         Err(error) => {
             tracing::warn!(%error, "old backups stay: they cannot be listed");
@@ -140,16 +172,10 @@ fn remove_old(
     let names = there.into_iter().enumerate().filter(|(place, _)| gone.contains(place));
     let mut removed = Vec::new();
     for (_, (name, _)) in names {
-        match folder.remove(&name, installation) {
+        match kept.store.remove(&name, installation) {
             Ok(()) => removed.push(name),
             Err(error) => tracing::warn!(backup = name, %error, "an old backup stays"),
         }
     }
     removed
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
-) -> Result<T, BackupError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| BackupError::Thread)?
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::say;
 use anyhow::Context;
 use famulus_backup::{
-    folder::{Folder, Which},
+    backups::{Backups, Which},
     manifest::Manifest,
     restore,
 };
@@ -29,7 +29,7 @@ pub(super) async fn verify(
     which: &Which,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    let folder = opened.home.folder();
+    let backups = opened.home.backups();
     let own = match Running::find(&opened.home.data_dir) {
         Ok(Some(running)) => {
             let url = running.url_of(Running::DATABASE);
@@ -38,8 +38,8 @@ pub(super) async fn verify(
         // The folder decides, or asks for a name.
         Ok(None) | Err(_) => None,
     };
-    let (name, _) = folder.find(which, own.map(|own| own.owner.0))?;
-    let drill = drill(opened, &folder, &name);
+    let (name, _) = backups.find(which, own.map(|own| own.owner.0)).await?;
+    let drill = drill(opened, &backups, &name);
     let answers = tokio::select! {
         answers = Box::pin(drill) => answers?,
         _signal = signals.wait_for_signal() => anyhow::bail!("stopped before {name} was verified"),
@@ -55,14 +55,14 @@ pub(super) async fn verify(
 /// that server.
 pub(super) async fn drill(
     opened: &Opened,
-    folder: &Folder,
+    backups: &Backups,
     name: &str,
 ) -> anyhow::Result<Vec<Invariant>> {
-    let manifest = checked(folder, name).boxed().await?;
+    let manifest = checked(backups, name).boxed().await?;
     has_room(&opened.home.data_dir, manifest.bytes())?;
     let scratch = opened.home.data_dir.join("verify");
     let ours = Ours::start(&opened.database, &scratch).await?;
-    let answers = restored(opened, folder, name, &manifest, &ours).boxed().await;
+    let answers = restored(opened, backups, name, &manifest, &ours).boxed().await;
     ours.stop().await;
     // What cannot be removed is thrown away by the next drill.
     if let Err(error) = fs::remove_dir_all(&scratch) {
@@ -97,7 +97,7 @@ fn has_room(data_dir: &Path, dump: u64) -> anyhow::Result<()> {
 
 async fn restored(
     opened: &Opened,
-    folder: &Folder,
+    backups: &Backups,
     name: &str,
     manifest: &Manifest,
     ours: &Ours,
@@ -107,16 +107,13 @@ async fn restored(
     ours.postgres.run("postgres", &format!("create database {DRILL}")).await?;
     let identities = opened.home.identities()?;
     let server = server(ours.place(), DRILL);
-    restore::database(folder, name, manifest, identities, &server).await?;
+    restore::database(backups, name, manifest, identities, &server).await?;
     sound(&ours.place().url_of(DRILL), name).boxed().await
 }
 
 /// Reads all parts of a backup, and sees that this release can work on it.
-pub(super) async fn checked(folder: &Folder, name: &str) -> anyhow::Result<Manifest> {
-    let (folder, owned) = (folder.clone(), name.to_owned());
-    let manifest = tokio::task::spawn_blocking(move || folder.check(&owned))
-        .await
-        .context("a thread ended early; this is a defect")??;
+pub(super) async fn checked(backups: &Backups, name: &str) -> anyhow::Result<Manifest> {
+    let manifest = backups.check(name).await?;
     let newest = famulus_store::newest_schema();
     anyhow::ensure!(
         manifest.schema <= newest,

@@ -8,8 +8,8 @@ use crate::{
 use anyhow::Context;
 use famulus_backup::{
     Config,
+    backups::Backups,
     dump::Server,
-    folder::Folder,
     manifest::Holds,
     seal::Identities,
     take::{Plan, Secret, Source},
@@ -32,13 +32,14 @@ pub struct Home {
 }
 
 impl Home {
-    pub(super) fn folder(&self) -> Folder {
-        Folder::new(self.config.folder.clone().unwrap_or_else(|| self.data_dir.join("backups")))
+    pub(super) fn backups(&self) -> Backups {
+        let folder = self.config.folder.clone();
+        Backups::in_folder(folder.unwrap_or_else(|| self.data_dir.join("backups")))
     }
 
     pub(super) fn plan(&self) -> Plan {
         Plan {
-            folder: self.folder(),
+            backups: self.backups(),
             recipient: self.config.recipient.clone(),
             rules: self.config.rules(),
         }

@@ -25,7 +25,7 @@ pub(crate) use {schedule::schedule, upgrade::before_migration};
 use crate::{args::BackupCommand, paths::Paths, say};
 use anyhow::Context;
 use famulus_backup::{
-    folder::{Backup, State, Which},
+    backups::{Backup, State, Which},
     take::{Outcome, take},
 };
 use famulus_core::clock::SystemClock;
@@ -43,7 +43,7 @@ pub async fn run(
     let (opened, _telemetry) = Opened::load(file, places)?;
     match command {
         None => now(&opened, &mut signals).await,
-        Some(BackupCommand::List) => list(&opened),
+        Some(BackupCommand::List) => list(&opened).await,
         Some(BackupCommand::Verify { backup }) => {
             Box::pin(drill::verify(&opened, &which(&backup, None)?, &mut signals)).await
         }
@@ -66,8 +66,8 @@ async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
     };
     at.close().await;
     let Outcome { name, manifest, removed } = taken?;
-    let folder = opened.home.folder();
-    say::line(&format!("{name} ({}) in {}", size(manifest.bytes()), folder.path().display()));
+    let place = opened.home.backups().place();
+    say::line(&format!("{name} ({}) in {}", size(manifest.bytes()), place.display()));
     for words in &manifest.contains {
         say::line(&format!("  holds      {words}"));
     }
@@ -80,11 +80,11 @@ async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(opened: &Opened) -> anyhow::Result<()> {
-    let folder = opened.home.folder();
-    let backups = folder.list()?;
+async fn list(opened: &Opened) -> anyhow::Result<()> {
+    let there = opened.home.backups();
+    let backups = there.list().await?;
     if backups.is_empty() {
-        say::line(&format!("There is no backup in {}.", folder.path().display()));
+        say::line(&format!("There is no backup in {}.", there.place().display()));
     }
     for Backup { name, state } in backups {
         say::line(&match state {

@@ -16,7 +16,7 @@ use super::{
 use crate::{args::RestoreArgs, paths::Paths, say, token};
 use anyhow::Context;
 use famulus_backup::{
-    folder::Folder,
+    backups::Backups,
     manifest::{Holds, Manifest},
     restore as parts,
 };
@@ -52,19 +52,19 @@ pub async fn restore(
         "famulus is running on {}; stop it, then restore",
         data_dir.display()
     );
-    let folder = opened.home.folder();
+    let backups = opened.home.backups();
     anyhow::ensure!(
-        !folder.list()?.is_empty(),
+        !backups.list().await?.is_empty(),
         "there is no backup in {}; name their folder with `backup.folder`",
-        folder.path().display()
+        backups.place().display()
     );
     let ours = Ours::start(&opened.database, data_dir).await?;
     let work = async {
         let there = famulus_store::installation(&connect(&ours, Running::DATABASE)).await?;
-        let (name, _) = folder.find(&which, there.map(|there| there.owner.0))?;
-        let manifest = checked(&folder, &name).await?;
+        let (name, _) = backups.find(&which, there.map(|there| there.owner.0)).await?;
+        let manifest = checked(&backups, &name).await?;
         allow(there, &name, data_dir, wanted.replace)?;
-        let held = fill(&opened, &folder, &name, &manifest, &ours).await?;
+        let held = fill(&opened, &backups, &name, &manifest, &ours).await?;
         anyhow::Ok((name, manifest, held))
     };
     let filled = tokio::select! {
@@ -81,7 +81,7 @@ pub async fn restore(
     ours.stop().await;
     let (name, manifest, held) = done?;
     tell(&name, &manifest, held);
-    give_back_files(&opened, &folder, &name, &manifest)
+    give_back_files(&opened, &backups, &name, &manifest).await
 }
 
 fn connect(ours: &Ours, database: &str) -> Connect {
@@ -117,7 +117,7 @@ fn allow(
 /// Fills a database of its own. One that fails stays until the next restore, and is nobody's.
 async fn fill(
     opened: &Opened,
-    folder: &Folder,
+    backups: &Backups,
     name: &str,
     manifest: &Manifest,
     ours: &Ours,
@@ -127,7 +127,7 @@ async fn fill(
     ours.postgres.run("postgres", &format!("create database {RESTORING}")).await?;
     let filled = async {
         let server = server(ours.place(), RESTORING);
-        parts::database(folder, name, manifest, identities, &server).await?;
+        parts::database(backups, name, manifest, identities, &server).await?;
         sound(&ours.place().url_of(RESTORING), name).await?;
         let (store, _nobody_works) =
             Store::connect(connect(ours, RESTORING), CancellationToken::new()).await?;
@@ -187,23 +187,23 @@ fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
 }
 
 /// The token, unless there is one; and the configuration, beside the one in force.
-fn give_back_files(
+async fn give_back_files(
     opened: &Opened,
-    folder: &Folder,
+    backups: &Backups,
     name: &str,
     manifest: &Manifest,
 ) -> anyhow::Result<()> {
     let identities = opened.home.identities()?;
-    let read = |holds| parts::small(folder, name, manifest, holds, identities.as_deref());
+    let read = |holds| parts::small(backups, name, manifest, holds, identities.clone());
     let home = &opened.home;
     let token = token::path(&home.data_dir);
-    if let Some(bytes) = read(Holds::Token)?
+    if let Some(bytes) = read(Holds::Token).await?
         && !token.exists()
     {
         write(&token, &bytes)?;
         say::line(&format!("  The owner's token is back in {}.", token.display()));
     }
-    if let Some(bytes) = read(Holds::Configuration)? {
+    if let Some(bytes) = read(Holds::Configuration).await? {
         let in_force = home.config_file.as_ref().and_then(|path| std::fs::read(path).ok());
         if in_force.as_deref() != Some(&bytes) {
             let path = home.data_dir.join("config.restored.toml");

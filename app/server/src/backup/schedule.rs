@@ -103,8 +103,7 @@ impl Keeper {
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
         let installation = home.source(&self.place).await?.installation;
-        let folder = home.folder();
-        let good = tokio::task::spawn_blocking(move || folder.good(installation)).await??;
+        let good = home.backups().good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
         let now = SystemClock.now();
@@ -159,8 +158,8 @@ impl Keeper {
         if every.is_zero() || fresh || failed || sealed {
             return;
         }
-        let folder = self.opened.home.folder();
-        match drill(&self.opened, &folder, &last.name).boxed().await {
+        let backups = self.opened.home.backups();
+        match drill(&self.opened, &backups, &last.name).boxed().await {
             Ok(_answers) => {
                 tracing::info!(backup.name = last.name, "a backup was restored, and is good");
                 known.learn(Some(Verified { backup: last.name, at: SystemClock.now() }));
