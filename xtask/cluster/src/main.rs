@@ -38,6 +38,8 @@ enum Task {
 #[derive(Clone, Copy, ValueEnum)]
 enum Kept {
     Helm,
+    /// A server of it
+    S3,
     /// The folder of it
     Uv,
 }
@@ -52,6 +54,7 @@ async fn run(shell: &mut Shell, task: Task) -> Result<()> {
         Task::Images(args) => return images::run(shell, args).await,
         Task::Cluster(args) => return cluster::run(shell, args).await,
         Task::Path { of: Kept::Helm } => cluster::helm(shell).await?,
+        Task::Path { of: Kept::S3 } => cluster::s3(shell).await?,
         Task::Path { of: Kept::Uv } => images::uv(shell).await?,
     };
     println!("{}", path.display());

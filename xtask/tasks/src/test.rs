@@ -105,6 +105,7 @@ pub(crate) async fn prepare(shell: &mut Shell, report: &mut Report) -> Result<Bi
     path_of(shell, "helm").await?;
     let tools = vec![
         ("FAMULUS_TEST_UV", path_of(shell, "uv").await?),
+        ("FAMULUS_TEST_S3", path_of(shell, "s3").await?),
         ("FAMULUS_TEST_SCHEMATHESIS", schemathesis::obtain(shell).await?),
     ];
     report.done("what tests need");

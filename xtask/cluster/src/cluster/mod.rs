@@ -153,6 +153,11 @@ pub(crate) async fn helm(shell: &mut Shell) -> Result<PathBuf> {
     build::Programs::obtain(shell, &[&pins::HELM]).await?.path("helm")
 }
 
+/// A server that speaks S3.
+pub(crate) async fn s3(shell: &mut Shell) -> Result<PathBuf> {
+    build::Programs::obtain(shell, &[&pins::VERSITYGW]).await?.path("versitygw")
+}
+
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     match args.task {
         Task::Build => {

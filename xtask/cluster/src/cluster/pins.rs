@@ -155,8 +155,15 @@ pub(super) const COREDNS: Module =
 pub(super) const HELM: Module =
     Module { name: "helm", programs: &[("helm", "helm.sh/helm/v4/cmd/helm")], ..PLAIN };
 
-pub(super) const ALL: [&Module; 9] =
-    [&ETCD, &KUBERNETES, &CONTAINERD, &RUNC, &GVISOR, &CNI, &CILIUM, &COREDNS, &HELM];
+/// A store that speaks S3, for tests of backups.
+pub(super) const VERSITYGW: Module = Module {
+    name: "versitygw",
+    programs: &[("versitygw", "github.com/versity/versitygw/cmd/versitygw")],
+    ..PLAIN
+};
+
+pub(super) const ALL: [&Module; 10] =
+    [&ETCD, &KUBERNETES, &CONTAINERD, &RUNC, &GVISOR, &CNI, &CILIUM, &COREDNS, &HELM, &VERSITYGW];
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 14] = [
+const FENCES: [Fence; 15] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -29,6 +29,11 @@ const FENCES: [Fence; 14] = [
     Fence {
         foreign: "age",
         means: "backups are what is encrypted to the owner's key",
+        allowed: &["famulus-backup"],
+    },
+    Fence {
+        foreign: "object_store",
+        means: "backups are what is kept in a bucket",
         allowed: &["famulus-backup"],
     },
     Fence {
