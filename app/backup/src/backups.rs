@@ -10,6 +10,8 @@
 
 use crate::{
     blocking::blocking,
+    bucket::Bucket,
+    config::S3,
     error::BackupError,
     folder::Folder,
     manifest::{Manifest, Part},
@@ -63,6 +65,14 @@ impl Backups {
     /// Those in a folder. One that is not there holds none.
     pub fn in_folder(path: impl Into<PathBuf>) -> Self {
         Self { store: Arc::new(Folder::new(path)) }
+    }
+
+    /// Those in a bucket. The store is asked nothing yet.
+    ///
+    /// # Errors
+    /// What the configuration says cannot be so.
+    pub fn in_bucket(config: &S3) -> Result<Self, BackupError> {
+        Ok(Self { store: Arc::new(Bucket::new(config)?) })
     }
 
     /// Where they are, for people.

@@ -1,14 +1,18 @@
 //! What can be configured of backups.
 
 use crate::{retention::Rules, seal::Recipient};
+use secrecy::SecretString;
 use serde::Deserialize;
 use std::path::PathBuf;
+use url::Url;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// `backups` in the data directory, unless it is set.
     pub folder: Option<PathBuf>,
+    /// Instead of a folder.
+    pub s3: Option<S3>,
     pub recipient: Option<Recipient>,
     pub identity_file: Option<PathBuf>,
     /// 0: none is taken unless somebody asks for it.
@@ -23,11 +27,34 @@ pub struct Config {
     pub keep_yearly: Option<u32>,
 }
 
+/// A bucket of a store that speaks S3.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3 {
+    pub bucket: String,
+    /// What the names of all objects begin with, up to a slash.
+    #[serde(default)]
+    pub prefix: String,
+    /// The store, if it is not Amazon's: `https://host`.
+    pub endpoint: Option<Url>,
+    #[serde(default = "region")]
+    pub region: String,
+    pub access_key_id: String,
+    pub secret_access_key: Option<SecretString>,
+    /// Certificates, in PEM, that the store is trusted by besides those of the machine.
+    pub ca_file: Option<PathBuf>,
+}
+
+fn region() -> String {
+    "us-east-1".to_owned()
+}
+
 impl Default for Config {
     fn default() -> Self {
         let Rules { hourly, daily, monthly, yearly } = Rules::default();
         Self {
             folder: None,
+            s3: None,
             recipient: None,
             identity_file: None,
             every_hours: 24,

@@ -14,6 +14,7 @@
 
 pub mod backups;
 mod blocking;
+mod bucket;
 mod config;
 pub mod dump;
 mod error;
@@ -27,5 +28,5 @@ pub mod seal;
 mod store;
 pub mod take;
 
-pub use config::Config;
+pub use config::{Config, S3};
 pub use error::BackupError;

@@ -12,7 +12,12 @@ use secrecy::SecretString;
 use std::{
     io::{self, Write},
     process::ExitCode,
+    time::Duration,
 };
+
+/// What a thread has left to do, such as removing half a backup from a store that does not answer,
+/// holds up the end no longer than this.
+const LEFT_BEHIND: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -23,7 +28,11 @@ fn main() -> ExitCode {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(run(args)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run(args));
+            runtime.shutdown_timeout(LEFT_BEHIND);
+            code
+        }
         Err(error) => failed(&format!("the operating system refused to start threads: {error}")),
     }
 }

@@ -66,6 +66,11 @@ pub async fn run(
     let sockets = Sockets { listeners: Listeners { public, internal, callback }, canary };
     let demo = config.model.base_url.is_none();
     let model = Models::from_config(config.model.clone())?;
+    let home = backup::Home::new(
+        config.backup.clone(),
+        data_dir.clone(),
+        config_file(file.clone(), &places),
+    )?;
 
     let postgres = match (&config.database.url, database) {
         (Some(_), _) => None,
@@ -100,14 +105,7 @@ pub async fn run(
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let opened = backup::Opened {
-        home: backup::Home {
-            config: config.backup.clone(),
-            data_dir: data_dir.clone(),
-            config_file: config_file(file.clone(), &places),
-        },
-        database: config.database.clone(),
-    };
+    let opened = backup::Opened { home, database: config.database.clone() };
     let started = async {
         if let Some(postgres) = &postgres {
             backup::before_migration(&opened.home, &postgres.place()).await?;

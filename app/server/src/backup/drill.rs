@@ -29,7 +29,7 @@ pub(super) async fn verify(
     which: &Which,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    let backups = opened.home.backups();
+    let backups = opened.home.backups.clone();
     let own = match Running::find(&opened.home.data_dir) {
         Ok(Some(running)) => {
             let url = running.url_of(Running::DATABASE);

@@ -29,17 +29,31 @@ pub struct Home {
     pub config: Config,
     pub data_dir: PathBuf,
     pub config_file: Option<PathBuf>,
+    pub(super) backups: Backups,
 }
 
 impl Home {
-    pub(super) fn backups(&self) -> Backups {
-        let folder = self.config.folder.clone();
-        Backups::in_folder(folder.unwrap_or_else(|| self.data_dir.join("backups")))
+    /// # Errors
+    /// What the configuration says of the place for backups cannot be so.
+    pub fn new(
+        config: Config,
+        data_dir: PathBuf,
+        config_file: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let backups = match (&config.folder, &config.s3) {
+            (Some(_), Some(_)) => anyhow::bail!(
+                "`backup.folder` and `backup.s3` name two places for backups; leave one of them out"
+            ),
+            (None, Some(s3)) => Backups::in_bucket(s3)?,
+            (Some(folder), None) => Backups::in_folder(folder),
+            (None, None) => Backups::in_folder(data_dir.join("backups")),
+        };
+        Ok(Self { config, data_dir, config_file, backups })
     }
 
     pub(super) fn plan(&self) -> Plan {
         Plan {
-            backups: self.backups(),
+            backups: self.backups.clone(),
             recipient: self.config.recipient.clone(),
             rules: self.config.rules(),
         }
@@ -102,7 +116,8 @@ impl Opened {
         let config_file = up::config_file(file, &places);
         let loaded = config::load(config_file.as_deref())?;
         let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
-        let database = loaded.database(&telemetry.redactor())?;
+        let redactor = telemetry.redactor();
+        let (database, backup) = (loaded.database(&redactor)?, loaded.backup(&redactor)?);
         anyhow::ensure!(
             database.url.is_none(),
             "the database is kept elsewhere (database.url or DATABASE_URL), and these commands are for \
@@ -110,7 +125,7 @@ impl Opened {
         );
         let data_dir = loaded.data_dir.unwrap_or(places.data_dir);
         let data_dir = std::path::absolute(&data_dir).context("the data directory has no path")?;
-        let home = Home { config: loaded.backup, data_dir, config_file };
+        let home = Home::new(backup, data_dir, config_file)?;
         Ok((Self { home, database }, telemetry))
     }
 }

@@ -66,7 +66,7 @@ async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
     };
     at.close().await;
     let Outcome { name, manifest, removed } = taken?;
-    let place = opened.home.backups().place();
+    let place = opened.home.backups.place();
     say::line(&format!("{name} ({}) in {}", size(manifest.bytes()), place.display()));
     for words in &manifest.contains {
         say::line(&format!("  holds      {words}"));
@@ -81,7 +81,7 @@ async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
 }
 
 async fn list(opened: &Opened) -> anyhow::Result<()> {
-    let there = opened.home.backups();
+    let there = opened.home.backups.clone();
     let backups = there.list().await?;
     if backups.is_empty() {
         say::line(&format!("There is no backup in {}.", there.place().display()));

@@ -52,10 +52,10 @@ pub async fn restore(
         "famulus is running on {}; stop it, then restore",
         data_dir.display()
     );
-    let backups = opened.home.backups();
+    let backups = opened.home.backups.clone();
     anyhow::ensure!(
         !backups.list().await?.is_empty(),
-        "there is no backup in {}; name their folder with `backup.folder`",
+        "there is no backup in {}; name where they are with `backup.folder` or `backup.s3`",
         backups.place().display()
     );
     let ours = Ours::start(&opened.database, data_dir).await?;

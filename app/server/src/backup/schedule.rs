@@ -103,7 +103,7 @@ impl Keeper {
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
         let installation = home.source(&self.place).await?.installation;
-        let good = home.backups().good(installation).await?;
+        let good = home.backups.good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
         let now = SystemClock.now();
@@ -158,7 +158,7 @@ impl Keeper {
         if every.is_zero() || fresh || failed || sealed {
             return;
         }
-        let backups = self.opened.home.backups();
+        let backups = self.opened.home.backups.clone();
         match drill(&self.opened, &backups, &last.name).boxed().await {
             Ok(_answers) => {
                 tracing::info!(backup.name = last.name, "a backup was restored, and is good");

@@ -79,6 +79,21 @@ pub const KEYS: &[Key] = &[
     restart("database.durable_sessions", "sessions whose commits wait for the disk"),
     restart("database.relaxed_sessions", "sessions for leases and reads"),
     restart("backup.folder", "where backups are kept; default: `backups` in data_dir"),
+    restart("backup.s3.bucket", "a bucket of an S3-compatible store, instead of a folder"),
+    restart("backup.s3.prefix", "what the names of all objects begin with, up to a slash"),
+    restart("backup.s3.endpoint", "the store, https://host, if it is not Amazon's"),
+    restart("backup.s3.region", "as the store calls it; default: us-east-1"),
+    restart("backup.s3.access_key_id", "who the store takes us for"),
+    restart("backup.s3.secret_access_key", "a reference to the secret of that key"),
+    restart(
+        "backup.s3.secret_access_key.env",
+        "name of the environment variable that holds the secret",
+    ),
+    restart("backup.s3.secret_access_key.file", "file that holds the secret"),
+    restart(
+        "backup.s3.ca_file",
+        "certificates in PEM that the store is trusted by, besides those of the machine",
+    ),
     restart(
         "backup.recipient",
         "the public key, age1…, that backups are encrypted to; without it they are not, and leave secrets out",

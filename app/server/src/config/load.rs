@@ -39,7 +39,6 @@ pub struct Loaded {
     tree: Dict,
     pub data_dir: Option<PathBuf>,
     pub turns: Turns,
-    pub backup: famulus_backup::Config,
     pub telemetry: famulus_telemetry::Config,
 }
 
@@ -64,9 +63,9 @@ pub fn load(file: Option<&Path>) -> Result<Loaded, ConfigError> {
 
 impl Loaded {
     fn from_tree(tree: Dict) -> Result<Self, ConfigError> {
-        let Config { data_dir, turns, backup, telemetry, .. } =
+        let Config { data_dir, turns, telemetry, .. } =
             extract(tree.clone(), &mut |_, _| Ok(None))?;
-        Ok(Self { tree, data_dir, turns, backup, telemetry })
+        Ok(Self { tree, data_dir, turns, telemetry })
     }
 
     /// Everything, each secret in its place and known to the redactor.
@@ -96,10 +95,22 @@ impl Loaded {
     /// # Errors
     /// The secret cannot be read.
     pub fn database(&self, redactor: &Redactor) -> Result<Database, ConfigError> {
+        Ok(self.section("database", redactor)?.database)
+    }
+
+    /// The section `backup`, in the same way.
+    ///
+    /// # Errors
+    /// The secret cannot be read.
+    pub fn backup(&self, redactor: &Redactor) -> Result<famulus_backup::Config, ConfigError> {
+        Ok(self.section("backup", redactor)?.backup)
+    }
+
+    fn section(&self, wanted: &str, redactor: &Redactor) -> Result<Config, ConfigError> {
         let mut tree = self.tree.clone();
-        tree.retain(|section, _| section == "database");
+        tree.retain(|section, _| section == wanted);
         let alone = Self { tree, ..Self::from_tree(Dict::new())? };
-        Ok(alone.with_secrets(redactor)?.database)
+        alone.with_secrets(redactor)
     }
 }
 
@@ -239,7 +250,8 @@ mod tests {
         let reference = format!("{{ file = '{}' }}", file.path().display());
         let text = format!(
             "model.api_key = {reference}\nmodel.headers.X-Title = {reference}\n\
-             database.url = {reference}\nchannels.http.webhook_secret = {reference}\n"
+             database.url = {reference}\nchannels.http.webhook_secret = {reference}\n\
+             backup.s3 = {{ bucket = 'b', access_key_id = 'a', secret_access_key = {reference} }}\n"
         );
         let loaded = Loaded::from_tree(merge(&figment(&text), None).unwrap()).unwrap();
         let redactor = Redactor::default();
@@ -247,6 +259,8 @@ mod tests {
 
         assert_eq!(read(loaded.database(&redactor).unwrap().url), "open-sesame");
         assert_eq!(redactor.redact("an open-sesame"), "an [redacted]");
+        let s3 = loaded.backup(&redactor).unwrap().s3.unwrap();
+        assert_eq!(read(s3.secret_access_key), "open-sesame");
         let Config { model, database, channels, .. } =
             loaded.with_secrets(&Redactor::default()).unwrap();
         assert_eq!(read(model.api_key), "open-sesame");

@@ -51,9 +51,7 @@ impl Home {
 
     /// Runs a command that is to succeed; what it printed.
     fn good(&self, arguments: &[&str]) -> String {
-        let output = self.famulus(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
-        printed(&output)
+        said_by(self.famulus(arguments))
     }
 
     /// Runs a command that is to fail; what it said.
@@ -96,7 +94,14 @@ impl Home {
     }
 }
 
-fn write_key(path: &Path) -> String {
+/// Runs a command that is to succeed; what it printed.
+pub(crate) fn said_by(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    printed(&output)
+}
+
+pub(crate) fn write_key(path: &Path) -> String {
     let key = age::x25519::Identity::generate();
     fs::write(path, key.to_string().expose_secret()).unwrap();
     key.to_public().to_string()

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail the test")]
 
 mod backups;
+mod bucket;
 mod full_disk;
 mod up;
 
