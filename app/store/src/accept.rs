@@ -4,7 +4,7 @@
 //! commit, never before.
 
 use crate::{
-    accept_batch::{Batch, Lessee, MessageScope, accept_in},
+    accept_batch::{Batch, Lessee, MessageScope, accept_in, unexpected},
     db::Store,
     error::Error,
     gather::{Bounds, Work},
@@ -70,6 +70,28 @@ impl Accept for Store {
     /// open: a caller with an `external_id` finds out by sending it again.
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError> {
         self.accept_queue.pass(inbound).await.map_err(AcceptError::Store)?
+    }
+}
+
+impl Store {
+    /// Stores a message, and leases its turn to the caller, who works it without a worker: nothing
+    /// else that waits is begun. There is no lease where the conversation is at work already.
+    ///
+    /// # Errors
+    /// As [`Accept::accept`].
+    pub async fn accept_leased(
+        &self,
+        inbound: Inbound,
+    ) -> Result<(Accepted, Option<Lease>), AcceptError> {
+        let lessee = Lessee { worker: self.queue.worker, places: 1, lease: self.queue.lease };
+        famulus_core::crash::before("accept.commit");
+        let stored = accept_in(&self.durable, MessageScope::Own, &[inbound], lessee).await;
+        famulus_core::crash::after("accept.commit");
+        let Batch { results, mut leases } =
+            stored.map_err(|error| AcceptError::Store(Arc::new(error)))?;
+        let accepted = results.into_iter().next();
+        let accepted = accepted.ok_or_else(|| AcceptError::Store(Arc::new(unexpected())))?;
+        Ok((accepted?, leases.pop()))
     }
 }
 

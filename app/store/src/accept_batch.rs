@@ -176,7 +176,7 @@ pub(crate) async fn accept_in(
 }
 
 /// The function of the migrations did not answer as this release expects.
-fn unexpected() -> Error {
+pub(crate) fn unexpected() -> Error {
     Error::Refused { operation: "accept messages as expected", source: sqlx::Error::RowNotFound }
 }
 

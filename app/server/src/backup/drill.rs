@@ -4,6 +4,7 @@ use super::{
     home::{Opened, Ours, server},
     size,
     standing::Verified,
+    turn::one_turn,
 };
 use crate::say;
 use anyhow::Context;
@@ -108,7 +109,12 @@ async fn restored(
     let identities = opened.home.identities()?;
     let server = server(ours.place(), DRILL);
     restore::database(backups, name, manifest, identities, &server).await?;
-    sound(&ours.place().url_of(DRILL), name).boxed().await
+    let url = ours.place().url_of(DRILL);
+    let mut answers = sound(&url, name).boxed().await?;
+    let turn = one_turn(&url).boxed().await;
+    turn.with_context(|| format!("no turn could be worked on what {name} restores"))?;
+    answers.push(Invariant { holds_that: "a turn that begins now is answered", broken: 0 });
+    Ok(answers)
 }
 
 /// Reads all parts of a backup, and sees that this release can work on it.

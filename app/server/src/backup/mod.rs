@@ -14,6 +14,7 @@ mod home;
 mod restore;
 mod schedule;
 mod standing;
+mod turn;
 mod upgrade;
 
 pub use {

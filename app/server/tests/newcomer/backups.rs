@@ -11,6 +11,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::{
     fs,
     io::Write as _,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -136,9 +137,20 @@ async fn what_was_told_comes_back() {
     assert!(!everything.windows(4).any(|window| window == b"Miso" || window == b"PGDM"));
     let refused = home.refused(&["restore", "latest"]);
     assert!(refused.contains("famulus is running"), "{refused}");
-    let verified = home.good(&["backup", "verify"]);
+    let canary = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    canary.set_nonblocking(true).unwrap();
+    let out = format!("http://{}/", canary.local_addr().unwrap());
+    let mut verify = home.famulus(&["backup", "verify"]);
+    for way in ["FAMULUS_CHANNELS__HTTP__WEBHOOK_URL", "FAMULUS_MODEL__BASE_URL"] {
+        verify.env(way, &out);
+    }
+    verify.env("FAMULUS_MODEL__NAME", "any");
+    let verified = said_by(verify);
     assert!(verified.contains(&format!("{first} is good")), "{verified}");
     assert!(verified.contains("every file is whole"), "{verified}");
+    assert!(verified.contains("a turn that begins now is answered"), "{verified}");
+    let heard = canary.accept().map(drop).unwrap_err();
+    assert_eq!(heard.kind(), std::io::ErrorKind::WouldBlock, "nothing leaves a drill");
     assert!(!home.place.data().join("verify").exists(), "the drill leaves nothing");
     stands(&up, "none yet; the first is taken within minutes").await;
 

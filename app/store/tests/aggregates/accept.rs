@@ -132,3 +132,33 @@ async fn of_a_batch_only_the_senders_own_messages_join_her_turn() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn who_leases_the_turn_of_a_message_begins_nothing_else() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada = world.person("Ada").await.id;
+        let busy = Target::Existing(talk::conversation(world, ada, "busy").await);
+        let other = Target::Existing(talk::conversation(world, ada, "other").await);
+        store.accept(talk::message(ada, busy.clone(), "this waits")).await.unwrap();
+        let (accepted, lease) =
+            store.accept_leased(talk::message(ada, other.clone(), "mine")).await.unwrap();
+        let lease = lease.unwrap();
+        assert_eq!((lease.job.id, accepted.disposition), (accepted.turn.0, Disposition::Started));
+        assert_eq!(lease.job.lane, accepted.conversation.0);
+        let leased =
+            "select count(*) from queue_lane where state = 'leased' and $1 <> gen_random_uuid()";
+        assert_eq!(world.count(leased, ada).await, 1, "what waited still waits");
+
+        let behind = Inbound { meeting: Meeting::Queue, ..talk::message(ada, busy, "and this") };
+        let (_, none) = store.accept_leased(behind).await.unwrap();
+        assert!(none.is_none(), "others are before it");
+        let refused = store.accept_leased(talk::message(
+            ada,
+            Target::Existing(ConversationId::new()),
+            "nowhere",
+        ));
+        assert!(matches!(refused.await, Err(AcceptError::NoConversation { .. })));
+    })
+    .await;
+}
