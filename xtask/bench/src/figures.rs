@@ -399,6 +399,57 @@ pub(super) const ALL: &[Figure] = &[
         ..BARE
     },
     Figure {
+        id: "backup",
+        what: "`famulus backup` of 1 GB of files, encrypted and read back; the floor is `pg_dump -Fc`",
+        from: ("backup", "/seconds"),
+        unit: Unit::Seconds,
+        floor: Some(("backup", "/floor_seconds")),
+        goal: Some(Mark::Floor(1.2)),
+        ..BARE
+    },
+    Figure {
+        id: "backup",
+        what: "most memory that it had at once",
+        from: ("backup", "/peak_mib"),
+        over: Over::Worst,
+        unit: Unit::Mebibytes,
+        goal: Some(Mark::Absolute(64.0)),
+        ..BARE
+    },
+    Figure {
+        id: "backup",
+        what: "`famulus restore` of it on empty data, until the new database answered",
+        from: ("backup", "/restore/seconds"),
+        unit: Unit::Seconds,
+        goal: Some(Mark::Absolute(60.0)),
+        ..BARE
+    },
+    Figure {
+        id: "backup-large",
+        what: "`famulus backup` of 10 GB of files, encrypted and read back; the floor is `pg_dump -Fc`",
+        from: ("large backup", "/seconds"),
+        unit: Unit::Seconds,
+        floor: Some(("large backup", "/floor_seconds")),
+        goal: Some(Mark::Floor(1.2)),
+        ..BARE
+    },
+    Figure {
+        id: "backup-large",
+        what: "most memory that it had at once",
+        from: ("large backup", "/peak_mib"),
+        over: Over::Worst,
+        unit: Unit::Mebibytes,
+        goal: Some(Mark::Absolute(64.0)),
+        ..BARE
+    },
+    Figure {
+        id: "backup-large",
+        what: "`famulus restore` of it on empty data, until the new database answered",
+        from: ("large backup", "/restore/seconds"),
+        unit: Unit::Seconds,
+        ..BARE
+    },
+    Figure {
         id: "build",
         what: "clean release build of `famulus`",
         from: ("build", "/seconds"),

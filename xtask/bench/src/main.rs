@@ -159,6 +159,7 @@ async fn in_own_database(
         // On the same disk as the data of the server.
         "disk": cache().join("scratch"),
         "famulus": asked.programs.famulus(),
+        "bin_dir": postgres.place().bin_dir,
     });
     command.arg(asked.measurement.asks).arg(request.to_string());
     shell.run(command).await?;

@@ -211,6 +211,23 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         ..KILLS
     },
     Measurement {
+        name: "backup",
+        asks: "backup",
+        serves: &["backup"],
+        // MiB of files.
+        extent: Extent::Count(1_024, 128),
+        often: Often::Once,
+        ..SERVED
+    },
+    Measurement {
+        name: "large backup",
+        asks: "backup",
+        serves: &["backup-large"],
+        extent: Extent::Count(10_240, 256),
+        often: Often::Asked,
+        ..SERVED
+    },
+    Measurement {
         name: "build",
         program: Program::CleanBuild,
         serves: &["build"],
@@ -274,10 +291,12 @@ mod tests {
         assert_eq!(names(&["q1"]).unwrap(), ["floor", "pickup", "peer pickup", "pickup elsewhere"]);
         assert_eq!(names(&["kills"]).unwrap(), ["streams", "deaths"]);
         assert_eq!(names(&["build"]).unwrap(), ["build"]);
-        assert_eq!(names(&[]).unwrap().len(), MEASUREMENTS.len() - 1, "all but the clean build");
+        assert_eq!(names(&[]).unwrap().len(), MEASUREMENTS.len() - 2, "all but what is asked for");
         let refused = names(&["q9"]).unwrap_err().to_string();
         assert!(
-            refused.starts_with("there is no benchmark `q9`; there are build, f1"),
+            refused.starts_with(
+                "there is no benchmark `q9`; there are backup, backup-large, build, f1"
+            ),
             "{refused}"
         );
     }

@@ -1,4 +1,5 @@
-//! What the shipped program costs: memory, size, start, viewers, and how soon a stop takes effect.
+//! What the shipped program costs: memory, size, start, viewers, backups, and how soon a stop takes
+//! effect.
 //!
 //! One measurement per process, started by `cargo xtask bench` as `served NAME REQUEST`, where
 //! REQUEST is the JSON of [`request::Request`]. The result is JSON in the file that the request
@@ -14,6 +15,7 @@
 
 #![expect(clippy::print_stderr, reason = "a measurement talks to its terminal")]
 
+mod backup;
 mod caller;
 mod crowd;
 mod footprint;
@@ -69,6 +71,7 @@ async fn measure(name: &str, request: &Request) -> Result<Value> {
         "footprint" => footprint::measure(request).await,
         "used" => used::measure(request).await,
         "start" => start::measure(request).await,
+        "backup" => backup::measure(request).await,
         "size" => size::measure(request),
         _ => bail!("there is no measurement of this name"),
     }

@@ -14,4 +14,8 @@ pub(crate) struct Request {
     pub(crate) out: PathBuf,
     /// The program as it is released.
     pub(crate) famulus: PathBuf,
+    /// On the same disk as the data of the server.
+    pub(crate) disk: PathBuf,
+    /// The programs of the server.
+    pub(crate) bin_dir: PathBuf,
 }

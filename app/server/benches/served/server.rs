@@ -105,7 +105,9 @@ pub(crate) async fn end(mut process: Child, pid: Pid) -> Result<()> {
     Ok(())
 }
 
-async fn spawn(mut command: Command) -> Result<(Child, Lines<BufReader<ChildStdout>>, SocketAddr)> {
+pub(crate) async fn spawn(
+    mut command: Command,
+) -> Result<(Child, Lines<BufReader<ChildStdout>>, SocketAddr)> {
     let mut process = command.spawn().context("the server cannot be started")?;
     let output = process.stdout.take().context("the server has no standard output")?;
     let mut lines = BufReader::new(output).lines();

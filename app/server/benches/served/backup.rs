@@ -1,0 +1,230 @@
+//! A backup by the program as it is released, beside `pg_dump` alone, and the way back.
+//!
+//! `famulus up` on a private Postgres of its own, filled with files as people send them: three in four
+//! are random, as pictures and recordings are that were compressed already, the others are text. Each
+//! round dumps first with `pg_dump -Fc` into a file, then backs up, encrypted, into a folder beside it.
+//! At the end the newest is restored on empty data.
+
+use crate::{
+    request::Request,
+    server::{end, pid_of, spawn},
+};
+use age::secrecy::ExposeSecret as _;
+use anyhow::{Context, Result, bail, ensure};
+use famulus_local::postgres::Running;
+use rand::RngExt as _;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use sqlx::{Connection as _, PgConnection};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+use uuid::Uuid;
+
+const PIECE: usize = 256 * 1024;
+/// Of a file.
+const PIECES: usize = 64;
+const MIB: u64 = 1024 * 1024;
+/// Between two looks at a process.
+const LOOK: Duration = Duration::from_millis(10);
+/// What takes longer is measured once.
+const SHORT_MIB: u64 = 2 * 1024;
+
+/// The folders of an installation, removed with it.
+struct Home {
+    folder: tempfile::TempDir,
+    famulus: PathBuf,
+    bin_dir: PathBuf,
+    recipient: String,
+}
+
+impl Home {
+    fn new(request: &Request) -> Result<Self> {
+        let folder = tempfile::tempdir_in(&request.disk)?;
+        // The user of the private Postgres goes through.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let key = age::x25519::Identity::generate();
+        fs::write(folder.path().join("key"), key.to_string().expose_secret())?;
+        let (famulus, bin_dir) = (request.famulus.clone(), request.bin_dir.clone());
+        Ok(Self { folder, famulus, bin_dir, recipient: key.to_public().to_string() })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.famulus);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("FAMULUS_DATA_DIR", self.at("data"))
+            .env("FAMULUS_DATABASE__BIN_DIR", &self.bin_dir)
+            .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
+            .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
+            .env("FAMULUS_BACKUP__FOLDER", self.at("backups"))
+            .env("FAMULUS_BACKUP__RECIPIENT", &self.recipient)
+            .env("FAMULUS_BACKUP__IDENTITY_FILE", self.at("key"))
+            .env("FAMULUS_BACKUP__EVERY_HOURS", "0")
+            .env("FAMULUS_TELEMETRY__LOG", "error")
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+/// What a process took, from its start to its end.
+struct Took {
+    seconds: f64,
+    /// The most that was its own at once; what it started does not count.
+    peak_mib: f64,
+}
+
+pub(crate) async fn measure(request: &Request) -> Result<Value> {
+    let home = Home::new(request)?;
+    let mut up = tokio::process::Command::from(home.command(&["up"]));
+    up.stdout(Stdio::piped()).kill_on_drop(true);
+    let (process, _said, _address) = spawn(up).await?;
+    let running = Running::find(&home.at("data"))?.context("the private Postgres is not there")?;
+    let mut database = PgConnection::connect(&running.url_of(Running::DATABASE)).await?;
+    let files = fill(&mut database, request.extent).await?;
+    sqlx::query("checkpoint").execute(&mut database).await?;
+    database.close().await?;
+
+    let rounds = if request.extent <= SHORT_MIB { 3 } else { 1 };
+    // The first one reads everything, for both.
+    dump(&running, Path::new("/dev/null"))?;
+    let (mut floors, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let file = home.at("floor.dump");
+        floors.push(dump(&running, &file)?);
+        fs::remove_file(&file)?;
+        ours.push(watch(home.command(&["backup"]).stdout(Stdio::null()).spawn()?)?);
+    }
+    let pid = pid_of(&process)?;
+    end(process, pid).await?;
+    fs::remove_dir_all(home.at("data"))?;
+
+    let restored = watch(home.command(&["restore", "latest"]).stdout(Stdio::null()).spawn()?)?;
+    let backup_mib = bytes(&home.at("backups"))? as f64 / MIB as f64;
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let peak = ours.iter().map(|took| took.peak_mib).fold(0.0, f64::max);
+    let seconds: Vec<f64> = ours.iter().map(|took| took.seconds).collect();
+    Ok(json!({
+        "files": files,
+        "stored_mib": request.extent,
+        "backup_mib": backup_mib / f64::from(rounds),
+        "rounds": { "floor": floors, "ours": seconds },
+        "floor_seconds": median(floors.clone()),
+        "seconds": median(seconds.clone()),
+        "peak_mib": peak,
+        "restore": { "seconds": restored.seconds, "peak_mib": restored.peak_mib },
+    }))
+}
+
+/// Stores so many MiB of files; how many files that is.
+async fn fill(database: &mut PgConnection, mib: u64) -> Result<u64> {
+    let owner: Uuid = sqlx::query_scalar("select id from person where role = 'owner'")
+        .fetch_one(&mut *database)
+        .await?;
+    let files = (mib * MIB).div_ceil((PIECE * PIECES) as u64);
+    let mut random = rand::rng();
+    for file in 0..files {
+        let mut content = vec![0_u8; PIECE * PIECES];
+        random.fill(&mut content[..]);
+        if file % 4 == 0 {
+            const WORDS: [&[u8]; 8] =
+                [b"the ", b"tea ", b"was ", b"cold ", b"when ", b"she ", b"came ", b"back "];
+            let mut text = Vec::with_capacity(content.len() + 8);
+            let mut chosen = content.iter();
+            while text.len() < content.len() {
+                text.extend_from_slice(WORDS[usize::from(*chosen.next().unwrap_or(&0)) % 8]);
+            }
+            text.truncate(content.len());
+            content = text;
+        }
+        let id = Uuid::now_v7();
+        let mut transaction = database.begin().await?;
+        sqlx::query(
+            "insert into blob (id, person_id, sha256, mime, size, state)
+             values ($1, $2, $3, 'application/octet-stream', $4, 'whole')",
+        )
+        .bind(id)
+        .bind(owner)
+        .bind(Sha256::digest(&content).as_slice())
+        .bind(content.len() as i64)
+        .execute(&mut *transaction)
+        .await?;
+        for (number, piece) in content.chunks(PIECE).enumerate() {
+            sqlx::query(
+                "insert into blob_piece (blob_id, number, person_id, data) values ($1, $2, $3, $4)",
+            )
+            .bind(id)
+            .bind(number as i32)
+            .bind(owner)
+            .bind(piece)
+            .execute(&mut *transaction)
+            .await?;
+        }
+        transaction.commit().await?;
+    }
+    Ok(files)
+}
+
+/// `pg_dump` alone, with what it does by itself; the seconds.
+fn dump(running: &Running, file: &Path) -> Result<f64> {
+    let begun = Instant::now();
+    let status = Command::new(running.bin_dir.join("pg_dump"))
+        .args(["--format=custom", "--no-password", "--file"])
+        .arg(file)
+        .env("PGHOST", &running.socket_dir)
+        .env("PGUSER", Running::USER)
+        .env("PGDATABASE", Running::DATABASE)
+        .status()
+        .context("pg_dump cannot be started")?;
+    ensure!(status.success(), "pg_dump ended with {status}");
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Looks at a process until it ends.
+fn watch(mut process: Child) -> Result<Took> {
+    let begun = Instant::now();
+    let status = format!("/proc/{}/status", process.id());
+    let mut peak = 0;
+    loop {
+        // Of one that has ended there is nothing to see.
+        if let Ok(text) = fs::read_to_string(&status) {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+            peak = peak.max(kib.unwrap_or(0));
+        }
+        if let Some(ended) = process.try_wait()? {
+            ensure!(ended.success(), "it ended with {ended}");
+            break;
+        }
+        thread::sleep(LOOK);
+    }
+    if peak == 0 {
+        bail!("nothing was seen of its memory");
+    }
+    Ok(Took { seconds: begun.elapsed().as_secs_f64(), peak_mib: peak as f64 / 1024.0 })
+}
+
+/// Of all files in the folders of a folder.
+fn bytes(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        sum += if data.is_dir() { bytes(&entry.path())? } else { data.len() };
+    }
+    Ok(sum)
+}
