@@ -76,7 +76,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// Bytes as people say them.
-pub(crate) fn bytes(count: i64) -> String {
+pub fn bytes(count: i64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if count < 1024 {
         return format!("{count} bytes");

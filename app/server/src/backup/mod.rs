@@ -115,28 +115,12 @@ fn which(backup: &str, before: Option<jiff::Timestamp>) -> anyhow::Result<Which>
 
 /// Bytes, for people.
 fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut size = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while size >= 1024.0 && unit + 1 < UNITS.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    format!("{size:.1} {}", UNITS[unit])
+    famulus_cli::bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_for_people() {
-        let check = |bytes, words| assert_eq!(size(bytes), words);
-        check(0, "0.0 KiB");
-        check(1536, "1.5 KiB");
-        check(5 * 1024 * 1024, "5.0 MiB");
-        check(3 << 40, "3.0 TiB");
-    }
 
     #[test]
     fn a_name_stands_for_itself_and_a_time_for_the_latest_before_it() {
