@@ -50,7 +50,9 @@ const SILENCE: Duration = Duration::from_mins(5);
 const CONNECT: Duration = Duration::from_secs(10);
 /// With pauses that double, about ten seconds for one that is there and fails.
 const RETRIES: usize = 6;
-const RETRY_UNTIL: Duration = Duration::from_mins(2);
+/// A chunk on a slow line takes minutes, and is sent again when it fails; a signature is good for a
+/// quarter of an hour.
+const RETRY_UNTIL: Duration = Duration::from_mins(10);
 
 #[derive(Clone)]
 pub(crate) struct Bucket {
