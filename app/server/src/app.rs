@@ -3,6 +3,7 @@
 use crate::{
     config::Config,
     deliveries::DeliveryWorker,
+    notices::Notices,
     plugins::{Plugins, fixed_tokens},
     sweeps,
     turns::TurnWorker,
@@ -55,6 +56,8 @@ pub struct App {
     pub backups: watch::Sender<Option<Standing>>,
     /// The bounds of turns; sending new ones puts them in force.
     pub limits: watch::Sender<Limits>,
+    /// For what the installation tells its owner by itself.
+    pub notices: Notices,
     readiness: Readiness,
 }
 
@@ -158,6 +161,8 @@ impl App {
             channels: Arc::clone(&channels),
             limits: *limits.borrow(),
         };
+        let notices =
+            Notices { store: store.clone(), driver: driver.clone(), owner: owner.clone() };
         let turns = Arc::new(TurnWorker {
             driver,
             limits: limits.subscribe(),
@@ -275,6 +280,7 @@ impl App {
             configured,
             backups,
             limits,
+            notices,
             readiness,
         })
     }

@@ -11,6 +11,7 @@ pub mod config;
 mod deliveries;
 pub mod descriptors;
 mod no_sandboxes;
+pub mod notices;
 pub mod paths;
 pub mod plugins;
 mod private;

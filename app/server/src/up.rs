@@ -147,7 +147,13 @@ pub async fn run(
     let your_token = first.in_words(&token_path, secret);
     announce(&app, &token_path, &your_token, postgres.as_ref(), demo);
     if let Some(postgres) = &postgres {
-        backup::schedule(opened, postgres.place(), app.backups.clone(), &tasks);
+        backup::schedule(
+            opened,
+            postgres.place(),
+            app.backups.clone(),
+            app.notices.clone(),
+            &tasks,
+        );
     }
     let log = move |filter: &str| {
         if let Err(error) = telemetry.set_level(filter) {

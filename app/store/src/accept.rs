@@ -91,7 +91,12 @@ impl Store {
             stored.map_err(|error| AcceptError::Store(Arc::new(error)))?;
         let accepted = results.into_iter().next();
         let accepted = accepted.ok_or_else(|| AcceptError::Store(Arc::new(unexpected())))?;
-        Ok((accepted?, leases.pop()))
+        let accepted = accepted?;
+        let lease = leases.pop();
+        if lease.is_none() && accepted.disposition == Disposition::Started {
+            self.hints.announce(Topic::Turn);
+        }
+        Ok((accepted, lease))
     }
 }
 

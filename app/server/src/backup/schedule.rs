@@ -6,6 +6,7 @@ use super::{
     home::Opened,
     standing::{Known, Last, Verified},
 };
+use crate::notices::Notices;
 use famulus_api::Standing;
 use famulus_backup::{
     BackupError,
@@ -33,6 +34,7 @@ pub(crate) fn schedule(
     opened: Opened,
     place: Running,
     told: watch::Sender<Option<Standing>>,
+    notices: Notices,
     tasks: &Tasks,
 ) {
     if opened.home.config.every_hours == 0 {
@@ -42,7 +44,7 @@ pub(crate) fn schedule(
             "backups are not encrypted, and leave secrets out; `backup.recipient` names a key for both"
         );
     }
-    let (keeper, shutdown) = (Arc::new(Keeper { opened, place, told }), tasks.token());
+    let (keeper, shutdown) = (Arc::new(Keeper { opened, place, told, notices }), tasks.token());
     tasks.spawn_loop("backup", OnExit::Restart, move || Arc::clone(&keeper).run(shutdown.clone()));
 }
 
@@ -51,6 +53,7 @@ struct Keeper {
     opened: Opened,
     place: Running,
     told: watch::Sender<Option<Standing>>,
+    notices: Notices,
 }
 
 impl Keeper {
@@ -87,6 +90,12 @@ impl Keeper {
                     "no backup was taken, though one is due"
                 );
                 metrics::counter!("famulus_backup_failures_total").increment(1);
+                let words = format!(
+                    "No backup was taken, though one is due: {error}. It is tried again every \
+                     quarter of an hour; `famulus backup` tries it at once."
+                );
+                let today = SystemClock.now().strftime("%F");
+                self.tell_owner(&format!("backup not taken {today}"), &words).await;
                 known.not_taken = Some(error);
                 AFTER_FAILURE
             }
@@ -97,6 +106,14 @@ impl Keeper {
         known.count();
         let takes = self.opened.home.config.every_hours > 0;
         self.told.send_replace(Some(known.standing(takes, SystemClock.now())));
+    }
+
+    /// Once a day, or once for each backup, as the key has it.
+    async fn tell_owner(&self, key: &str, words: &str) {
+        if let Err(error) = self.notices.tell(key, words).boxed().await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the owner was not told that something is wrong with backups");
+        }
     }
 
     /// What there is; all times of good backups.
@@ -173,6 +190,12 @@ impl Keeper {
                     "a backup could not be restored"
                 );
                 metrics::counter!("famulus_backup_failures_total").increment(1);
+                let name = &last.name;
+                let words = format!(
+                    "The backup {name} could not be restored to see whether it can be: {error}. \
+                     `famulus backup verify` tries it again."
+                );
+                self.tell_owner(&format!("backup not restored {name}"), &words).await;
                 known.not_restored = Some((last.name, error));
             }
         }

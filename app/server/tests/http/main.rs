@@ -27,6 +27,7 @@ mod approvals;
 mod asked;
 mod conversation;
 mod hostile;
+mod notices;
 mod people;
 mod plugins;
 mod provider;

@@ -405,6 +405,25 @@ mod soak {
         assert!(log.contains("a backup was taken"), "{log}");
         home.good(&["backup", "verify"]);
     }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_owner_is_told_that_none_was_taken() {
+        let home = Home::new("not-taken");
+        fs::write(home.backups(), "no folder").unwrap();
+        let up = home.up();
+        let began = Instant::now();
+        let told = loop {
+            let messages = up.get("/v1/conversations/main/messages").await.to_string();
+            if messages.contains("No backup was taken, though one is due") {
+                break messages;
+            }
+            assert!(began.elapsed() < 3 * PATIENCE, "nobody is told: {messages}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        assert!(told.contains(home.backups().to_str().unwrap()), "{told}");
+        let log = up.stop();
+        assert!(log.contains("no backup was taken, though one is due"), "{log}");
+    }
 }
 
 /// Takes a backup into a file system that has room for those that are there, and not for another.
