@@ -97,13 +97,17 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     database.close().await?;
 
     let rounds = if request.extent <= SHORT_MIB { 3 } else { 1 };
+    let file = home.at("floor.dump");
+    let alone = || {
+        let seconds = dump(&running, &file)?;
+        fs::remove_file(&file)?;
+        anyhow::Ok(seconds)
+    };
     // The first one reads everything, for both.
-    dump(&running, Path::new("/dev/null"))?;
+    alone()?;
     let (mut floors, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let file = home.at("floor.dump");
-        floors.push(dump(&running, &file)?);
-        fs::remove_file(&file)?;
+        floors.push(alone()?);
         ours.push(watch(home.command(&["backup"]).stdout(Stdio::null()).spawn()?)?);
     }
     let pid = pid_of(&process)?;
