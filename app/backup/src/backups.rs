@@ -295,7 +295,7 @@ pub(crate) fn name_of(begun: Timestamp) -> String {
 }
 
 /// Whether a folder is called as a backup is: `2026-11-24T22-30-29.417Z-1c9f03ab`.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00-00-00.000Z-xxxxxxxx";
     name.len() == SHAPE.len()
         && name.bytes().zip(SHAPE).all(|(byte, shape)| match shape {

@@ -21,6 +21,8 @@ pub struct Config {
     pub before_updates: bool,
     /// Hours after which one is restored again to see whether it can be; 0: only when asked.
     pub verify_every_hours: u32,
+    /// Hours without a backup after which a server on a database that others back up says so; 0: never.
+    pub overdue_hours: u32,
     pub keep_hourly: u32,
     pub keep_daily: u32,
     pub keep_monthly: u32,
@@ -60,6 +62,7 @@ impl Default for Config {
             every_hours: 24,
             before_updates: true,
             verify_every_hours: 168,
+            overdue_hours: 0,
             keep_hourly: hourly,
             keep_daily: daily,
             keep_monthly: monthly,

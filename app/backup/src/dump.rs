@@ -7,30 +7,15 @@ use crate::{
     part::PartWriter,
     program::{command, settle, start},
     seal::Recipient,
+    server::Server,
     store::Draft,
 };
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-};
+use std::{fs::File, path::Path, process::Stdio, sync::Arc};
 
 const PROGRAM: &str = "pg_dump";
 
 /// A session that holds a lock on a table for so long is stuck.
 const LOCK_TIMEOUT: &str = "--lock-wait-timeout=60s";
-
-/// Where a database is, and the programs that fit it. Its socket is reached without a password.
-#[derive(Clone, Debug)]
-pub struct Server {
-    pub socket_dir: PathBuf,
-    /// A role that sees all rows.
-    pub user: String,
-    pub database: String,
-    /// The `bin` folder of a Postgres that is no older than the server.
-    pub bin_dir: PathBuf,
-}
 
 /// One consistent picture of the database, as it was when this began. Dropped, it ends the program.
 pub(crate) async fn dump(

@@ -35,6 +35,10 @@ pub enum BackupError {
         #[source]
         source: io::Error,
     },
+    #[error(
+        "a URL of a Postgres needs {lacks}: postgres://user:password@host:5432/database; correct DATABASE_URL or `database.url`"
+    )]
+    Url { lacks: &'static str },
     #[error("{program} failed: {said}")]
     Program { program: &'static str, said: String },
     #[error("what was written to {} reads back differently; the disk is not to be trusted: keep backups elsewhere", path.display())]

@@ -10,6 +10,7 @@
 //! installation; under it, and there alone, what a dead run left is removed.
 
 use crate::{
+    backups::is_name,
     error::BackupError,
     store::{Draft, Files, Output, Store},
 };
@@ -67,7 +68,8 @@ impl Store for Folder {
             return Ok(there);
         }
         for Entry { name, is_folder, .. } in entries(&self.path)? {
-            if is_folder && !name.starts_with('.') {
+            // A disk of its own has `lost+found`, which is nobody's to read.
+            if is_folder && is_name(&name) {
                 let files = entries(&self.path.join(&name))?;
                 there.insert(name, files.into_iter().map(|file| (file.name, file.bytes)).collect());
             }

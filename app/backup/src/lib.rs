@@ -16,7 +16,7 @@ pub mod backups;
 mod blocking;
 mod bucket;
 mod config;
-pub mod dump;
+mod dump;
 mod error;
 mod folder;
 pub mod manifest;
@@ -25,6 +25,7 @@ mod program;
 pub mod restore;
 pub mod retention;
 pub mod seal;
+pub mod server;
 mod store;
 pub mod take;
 

@@ -51,6 +51,10 @@ pub enum Holds {
     Token,
     /// The configuration file.
     Configuration,
+    /// What an installation in a cluster derives the keys of its runners from.
+    RootKey,
+    /// The `Plugin` objects of a cluster, as JSON.
+    Plugins,
     /// Something that a newer release added.
     #[serde(other)]
     Unknown,
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_a_newer_release_added_is_passed_over_and_a_newer_format_is_refused() {
-        let added = FIRST.replace("\"token\",", "\"plugins\", \"more\": 1,");
+        let added = FIRST.replace("\"token\",", "\"of a newer one\", \"more\": 1,");
         let manifest = Manifest::parse(added.as_bytes()).unwrap();
         assert_eq!(manifest.parts[1].holds, Holds::Unknown);
         let error = Manifest::parse(br#"{"format": 2, "anything": []}"#).unwrap_err();

@@ -1,6 +1,6 @@
 //! Postgres's programs as child processes: what they say, and their end.
 
-use crate::{dump::Server, error::BackupError};
+use crate::{error::BackupError, server::Server};
 use std::process::{ExitStatus, Stdio};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -19,14 +19,12 @@ pub(crate) fn command(name: &str, server: &Server) -> Command {
         .env("PATH", "/usr/bin:/bin")
         .env("PGAPPNAME", "famulus backup")
         .env("PGCONNECT_TIMEOUT", "30")
-        .env("PGHOST", &server.socket_dir)
-        .env("PGUSER", &server.user)
-        .env("PGDATABASE", &server.database)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
+    server.tell(&mut command);
     command
 }
 

@@ -3,12 +3,12 @@
 use crate::{
     backups::{Backups, Kept},
     blocking::blocking,
-    dump::Server,
     error::BackupError,
     manifest::{Holds, Manifest, Part},
     part::{BUFFER, read},
     program::{command, settle, start},
     seal::Identities,
+    server::Server,
 };
 use std::{
     fs::File,
@@ -20,11 +20,11 @@ use std::{
 
 const PROGRAM: &str = "pg_restore";
 
-/// Small files only: nothing that is restored whole into memory is longer.
-const SMALL: u64 = 1024 * 1024;
+/// Nothing that is restored whole into memory is longer.
+const SMALL: u64 = 64 * 1024 * 1024;
 
-/// Fills an empty database from a backup whose parts were checked. Dropped, it ends the program, and
-/// what is there is worth nothing.
+/// Fills an empty database from a backup whose parts were checked, in one transaction: what fails on the
+/// way, or is dropped, leaves it as empty as it was.
 pub async fn database(
     backups: &Backups,
     name: &str,
@@ -38,7 +38,9 @@ pub async fn database(
     })?;
     let (mut source, path) = open(backups, name, part, identities).await?;
     let mut restore = command(PROGRAM, server);
-    restore.args(["--no-owner", "--no-privileges", "--no-password", "--exit-on-error"]);
+    // A comment on an extension is its owner's, who is seldom the owner of a database.
+    restore.args(["--no-owner", "--no-privileges", "--no-comments", "--no-password"]);
+    restore.args(["--single-transaction", "--exit-on-error"]);
     restore.arg("--dbname").arg(&server.database).stdin(Stdio::piped());
     let mut child = start(&mut restore)?;
     let input = child.stdin.take().ok_or(BackupError::Thread)?;
@@ -60,10 +62,16 @@ pub async fn small(
 ) -> Result<Option<Vec<u8>>, BackupError> {
     let Some(part) = manifest.part(holds).cloned() else { return Ok(None) };
     let (source, path) = open(backups, name, part, identities).await?;
+    let backup = name.to_owned();
     let whole = move || {
         let mut bytes = Vec::new();
-        let read = source.take(SMALL).read_to_end(&mut bytes);
-        read.map(|_| Some(bytes)).map_err(BackupError::io("read", &path))
+        let read = source.take(SMALL + 1).read_to_end(&mut bytes);
+        let read = read.map_err(BackupError::io("read", &path))?;
+        if read as u64 > SMALL {
+            let reason = format!("{} is larger than {SMALL} bytes", path.display());
+            return Err(BackupError::Damaged { name: backup, reason });
+        }
+        Ok(Some(bytes))
     };
     blocking(whole).await
 }

@@ -3,12 +3,13 @@
 use crate::{
     backups::{Backups, Kept, finish, name_of},
     blocking::blocking,
-    dump::{Server, dump},
+    dump::dump,
     error::BackupError,
     manifest::{FORMAT, Holds, Manifest, Part},
     part::PartWriter,
     retention::{Dated, Rules, may_go},
     seal::Recipient,
+    server::Server,
     store::Draft,
 };
 use famulus_core::Clock;
@@ -29,6 +30,21 @@ pub struct Source {
     pub postgres: String,
     /// Files with secrets in them. They are left out unless the backup is encrypted.
     pub secrets: Vec<Secret>,
+    /// Kept whether it is encrypted or not.
+    pub documents: Vec<Document>,
+    /// In words: what there is besides, and is not kept.
+    pub leaves_out: Vec<String>,
+}
+
+/// Something small that is no file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub bytes: Vec<u8>,
+    /// What the part is called.
+    pub name: &'static str,
+    pub holds: Holds,
+    /// What people call it.
+    pub words: String,
 }
 
 #[derive(Clone, Debug)]
@@ -105,10 +121,21 @@ async fn fill(
     begun: Timestamp,
     clock: &dyn Clock,
 ) -> Result<Manifest, BackupError> {
-    let Source { server, installation, famulus, schema, postgres, secrets } = source;
+    let Source { server, installation, famulus, schema, postgres, secrets, documents, leaves_out } =
+        source;
+    let mut leaves_out = leaves_out;
     let mut parts = vec![dump(&server, draft, recipient.as_ref()).await?];
     let mut contains = vec!["the database: everything but what follows".to_owned()];
-    let mut leaves_out = Vec::new();
+    for Document { bytes, name, holds, words } in documents {
+        let (draft, recipient) = (Arc::clone(draft), recipient.clone());
+        let written = move || {
+            let mut part = PartWriter::create(draft, name, holds, recipient.as_ref())?;
+            part.take(&mut bytes.as_slice())?;
+            part.finish()
+        };
+        parts.push(blocking(written).await?);
+        contains.push(words);
+    }
     if let Some(recipient) = recipient {
         for secret in secrets {
             let (words, draft, recipient) = (secret.words, Arc::clone(draft), recipient.clone());

@@ -27,6 +27,7 @@ mod cluster;
 mod execute;
 mod idle;
 mod installed;
+pub mod kept;
 mod lines;
 mod plugin;
 mod runner;

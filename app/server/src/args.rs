@@ -25,13 +25,20 @@ pub enum Command {
     Serve,
     /// Bring the database up to date and end (DATABASE_URL or database.url)
     Migrate,
-    /// Back up the private Postgres, now
+    /// Back up everything, now
+    #[command(args_conflicts_with_subcommands = true)]
     Backup {
         #[command(subcommand)]
         command: Option<BackupCommand>,
+        /// Only if this release would change the database
+        #[arg(long)]
+        before_update: bool,
     },
     /// Bring a backup back, into a database that is empty
     Restore(RestoreArgs),
+    /// Make the Secrets of a release again, before anything else of it is there
+    #[command(hide = true)]
+    RestoreSecrets(RestoreSecretsArgs),
     /// Show the first token
     Token,
     /// Look at the configuration
@@ -73,4 +80,25 @@ pub struct RestoreArgs {
     /// In place of a database that holds something; asks before
     #[arg(long)]
     pub replace: bool,
+    /// Only wait until somebody else has restored it
+    #[arg(long, conflicts_with = "replace")]
+    pub wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RestoreSecretsArgs {
+    /// The name of a backup, or `latest`
+    pub backup: String,
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<jiff::Timestamp>,
+    #[arg(long)]
+    pub release: String,
+    #[arg(long)]
+    pub namespace: String,
+    /// The Secret with the root key, which is its key `key`; left out, it is not made
+    #[arg(long)]
+    pub root_key: Option<String>,
+    /// The Secret with the owner's token, which is its key `token`; left out, it is not made
+    #[arg(long)]
+    pub token: Option<String>,
 }

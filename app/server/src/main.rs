@@ -45,7 +45,12 @@ async fn run(args: Args) -> ExitCode {
             Box::pin(up::run(up::DatabaseSource::External, args.config, places)).await
         }
         Command::Migrate => up::migrate(args.config, places).await,
-        Command::Backup { command } => Box::pin(backup::run(command, args.config, places)).await,
+        Command::Backup { command, before_update } => {
+            Box::pin(backup::run(command, before_update, args.config, places)).await
+        }
+        Command::RestoreSecrets(wanted) => {
+            Box::pin(backup::restore_secrets(wanted, args.config, places)).await
+        }
         Command::Restore(wanted) => Box::pin(backup::restore(wanted, args.config, places)).await,
         Command::Token => up::show_token(args.config, places),
         Command::Config { command } => up::config(command, args.config, places),

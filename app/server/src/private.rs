@@ -8,21 +8,25 @@ use famulus_local::{
 };
 use std::path::{Path, PathBuf};
 
+/// Where unpacked installations of Postgres may be, besides where a machine has its own.
+pub(crate) fn tree_dirs() -> Vec<PathBuf> {
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(|bin| bin.join("../share/famulus")));
+    let cached = cache::folder(|name| std::env::var_os(name));
+    beside.into_iter().chain([cached]).collect()
+}
+
 /// Starts it on a data directory.
 pub(crate) async fn start(
     database: &Database,
     data_dir: &Path,
     tasks: &Tasks,
 ) -> anyhow::Result<PrivatePostgres> {
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.parent().map(|bin| bin.join("../share/famulus")));
-    let mut tree_dirs: Vec<PathBuf> = beside.into_iter().collect();
-    tree_dirs.push(cache::folder(|name| std::env::var_os(name)));
     let sessions = database.durable_sessions + database.relaxed_sessions;
     let settings = Settings {
         bin_dir: database.bin_dir.clone(),
-        tree_dirs,
+        tree_dirs: tree_dirs(),
         shared_buffers_mb: database.shared_buffers_mb,
         // Ours, the writer, the ear, three for the superuser, and some for whoever looks.
         max_connections: (sessions + 12).max(40),

@@ -70,6 +70,7 @@ pub async fn run(
         config.backup.clone(),
         data_dir.clone(),
         config_file(file.clone(), &places),
+        config.cluster.clone(),
     )?;
 
     let postgres = match (&config.database.url, database) {
@@ -154,6 +155,9 @@ pub async fn run(
             app.notices.clone(),
             &tasks,
         );
+    } else if config.backup.overdue_hours > 0 {
+        let (told, notices) = (app.backups.clone(), app.notices.clone());
+        backup::watch(config.backup.overdue_hours, told, notices, &tasks);
     }
     let log = move |filter: &str| {
         if let Err(error) = telemetry.set_level(filter) {

@@ -191,6 +191,13 @@ pub(crate) async fn look(connect: &Connect) -> Result<PgConnection, ConnectError
     first_session(&options(connect)?, connect.patience).await
 }
 
+/// The same for a role that is subject to row-level security, as the owner of the tables is: it sees the
+/// rows of all persons.
+pub(crate) async fn look_at_all(connect: &Connect) -> Result<PgConnection, ConnectError> {
+    let options = options(connect)?.options([("famulus.persons", "*")]);
+    first_session(&options, connect.patience).await
+}
+
 fn options(connect: &Connect) -> Result<PgConnectOptions, ConnectError> {
     Ok(PgConnectOptions::from_str(&connect.url)
         .map_err(|e| ConnectError::Url(without_password(&connect.url), e))?

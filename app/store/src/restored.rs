@@ -12,7 +12,7 @@ use crate::{
     sweep,
 };
 use famulus_core::ids::PersonId;
-use famulus_queue::{Class, lane};
+use famulus_queue::{Class, instant::Instant, lane};
 use jiff::Timestamp;
 use sqlx::{Connection, PgConnection};
 
@@ -140,9 +140,9 @@ pub async fn installation(connect: &Connect) -> Result<Option<Installation>, Con
     Ok(owner.zip(schema).map(|(owner, schema)| Installation { owner: PersonId(owner), schema }))
 }
 
-/// Asks a database at rest whether it is sound. Row-level security must not hide rows from the role.
+/// Asks a database at rest whether it is sound.
 pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError> {
-    let mut conn: PgConnection = crate::db::look(connect).await?;
+    let mut conn: PgConnection = crate::db::look_at_all(connect).await?;
     let mut answers = Vec::with_capacity(INVARIANTS.len());
     for (holds_that, query) in INVARIANTS {
         let broken = sqlx::query_scalar(*query)
@@ -156,8 +156,12 @@ pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError
 }
 
 impl Store {
-    /// Sees to it that a restored database does not repeat what it did after the backup.
-    pub async fn hold_back(&self, now: Timestamp) -> Result<HeldBack, Error> {
+    /// Sees to it that a restored database does not repeat what it did after the backup, and then says
+    /// that it was restored.
+    ///
+    /// # Errors
+    /// The database failed; this can be done again.
+    pub async fn hold_back(&self, backup: &str, now: Timestamp) -> Result<HeldBack, Error> {
         let messages = self.hold_messages().await?;
         let mut slots = 0;
         loop {
@@ -167,13 +171,28 @@ impl Store {
                 break;
             }
         }
-        let mut tx = self.begin_relaxed(Scope::System).await?;
+        let mut tx = self.begin(Scope::System).await?;
         let turns = sqlx::query_scalar!(
             r#"select count(*) as "count!" from turn where state in ('queued', 'running', 'waiting')"#
         )
         .fetch_one(&mut *tx)
         .await
         .map_err(Error::on("count the turns that go on"))?;
+        // What was told of backups before is not of this database.
+        let told = "say that the database was restored";
+        sqlx::query!("delete from backup_report")
+            .execute(&mut *tx)
+            .await
+            .map_err(Error::on(told))?;
+        sqlx::query!(
+            "insert into backup_report (kind, backup, at) values ('restored', $1, $2)",
+            backup,
+            Instant(now) as Instant,
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::on(told))?;
+        tx.commit().await.map_err(Error::on(told))?;
         Ok(HeldBack { messages, slots, turns: turns.unsigned_abs() })
     }
 

@@ -305,7 +305,8 @@ async fn a_store_with_a_certificate_of_its_own_is_trusted_by_name() {
     fs::write(path("cert.pem"), own.cert.pem()).unwrap();
     fs::write(path("key.pem"), own.signing_key.serialize_pem()).unwrap();
     let tls = Some((path("cert.pem"), path("key.pem")));
-    let server = Server::in_folder(scratch.path(), tls);
+    let address = server::free(std::net::Ipv4Addr::LOCALHOST.into());
+    let server = Server::in_folder(scratch.path(), address, tls);
     let ca_file = Some(path("cert.pem"));
     blocking(move || {
         let said = refused(&config(&server));

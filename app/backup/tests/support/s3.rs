@@ -1,13 +1,12 @@
-//! A real store that speaks S3, on loopback and in a folder that is thrown away.
+//! A real store that speaks S3, in a folder that is thrown away.
 
 use std::{
     env, fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
-use tempfile::TempDir;
 
 pub(crate) const ACCESS: &str = "famulus-test";
 pub(crate) const SECRET: &str = "a-secret-of-this-test";
@@ -23,26 +22,34 @@ pub(crate) struct Server {
     folder: PathBuf,
     /// Certificate and key, in PEM.
     tls: Option<(PathBuf, PathBuf)>,
-    /// Removed with it.
-    scratch: Option<TempDir>,
+    /// Whether the folder is removed with it.
+    scratch: bool,
 }
 
 impl Server {
-    /// One that has the bucket [`BUCKET`].
+    /// One that has the bucket [`BUCKET`], on loopback.
     pub(crate) fn start() -> Self {
-        let scratch = tempfile::tempdir().unwrap();
-        let mut server = Self::in_folder(scratch.path(), None);
-        server.scratch = Some(scratch);
+        Self::start_on(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// The same on another address.
+    pub(crate) fn start_on(address: IpAddr) -> Self {
+        let address = free(address);
+        let name = format!("famulus-s3-{}-{}", std::process::id(), address.port());
+        let mut server = Self::in_folder(&env::temp_dir().join(name), address, None);
+        server.scratch = true;
         server
     }
 
     /// One that keeps all it has in a folder, and speaks TLS where it has a certificate and a key.
-    pub(crate) fn in_folder(folder: &Path, tls: Option<(PathBuf, PathBuf)>) -> Self {
+    pub(crate) fn in_folder(
+        folder: &Path,
+        address: SocketAddr,
+        tls: Option<(PathBuf, PathBuf)>,
+    ) -> Self {
         fs::create_dir_all(folder.join("objects").join(BUCKET)).unwrap();
-        // Whoever takes the port meanwhile makes the test fail, and not pass.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        let process = run(folder, port, tls.as_ref());
-        let server = Self { process, address: port, folder: folder.to_owned(), tls, scratch: None };
+        let process = run(folder, address, tls.as_ref());
+        let server = Self { process, address, folder: folder.to_owned(), tls, scratch: false };
         server.wait();
         server
     }
@@ -83,7 +90,15 @@ impl Drop for Server {
         // It may have been killed.
         let _gone = self.process.kill();
         let _gone = self.process.wait();
+        if self.scratch {
+            let _left = fs::remove_dir_all(&self.folder);
+        }
     }
+}
+
+/// Whoever takes the port meanwhile makes the test fail, and not pass.
+pub(crate) fn free(address: IpAddr) -> SocketAddr {
+    TcpListener::bind((address, 0)).unwrap().local_addr().unwrap()
 }
 
 fn run(folder: &Path, address: SocketAddr, tls: Option<&(PathBuf, PathBuf)>) -> Child {

@@ -30,6 +30,13 @@ impl Account {
         Self::choose_from(own, owner, &passwd, pgdata)
     }
 
+    /// Whoever runs this process: its clients are run by nobody else.
+    pub(super) fn ourselves() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        Self { uid, gid, name: uid.to_string(), drops: false }
+    }
+
     fn choose_from(
         own: (u32, u32),
         owner: Option<(u32, u32)>,

@@ -89,6 +89,28 @@ impl Settings {
     }
 }
 
+/// Postgres's own programs, where no private server is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    pub bin_dir: PathBuf,
+    /// Such as `18.4`.
+    pub version: String,
+    pub major: i32,
+}
+
+impl Programs {
+    /// The newest that are found, as [`PrivatePostgres::start`] finds them.
+    ///
+    /// # Errors
+    /// There are none that will do.
+    pub fn find(bin_dir: Option<&Path>, tree_dirs: &[PathBuf]) -> Result<Self, PostgresError> {
+        let account = Account::ourselves();
+        let places = Places { configured: bin_dir, trees: tree_dirs };
+        let Binaries { bin_dir, version } = Binaries::find(&places, None, &account)?;
+        Ok(Self { bin_dir, version: version.text, major: version.major.cast_signed() })
+    }
+}
+
 /// A running private server. Stop it with [`PrivatePostgres::stop`]; when it is only dropped the
 /// server is asked to stop and nobody waits for it.
 #[derive(Debug)]

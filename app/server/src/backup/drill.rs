@@ -1,9 +1,10 @@
 //! `famulus backup verify`: a backup counts when it was restored.
 
 use super::{
-    home::{Opened, Ours, server},
+    home::{Opened, Ours},
     size,
     standing::Verified,
+    target::{Target, Told},
     turn::one_turn,
 };
 use crate::say;
@@ -16,7 +17,7 @@ use famulus_backup::{
 use famulus_core::{Clock, clock::SystemClock};
 use famulus_lifecycle::Signals;
 use famulus_local::postgres::Running;
-use famulus_store::{Connect, Invariant};
+use famulus_store::{Invariant, ReportKind};
 use futures::FutureExt;
 use rustix::fs::statvfs;
 use std::{fs, path::Path};
@@ -31,25 +32,45 @@ pub(super) async fn verify(
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
     let backups = opened.home.backups.clone();
-    let own = match Running::find(&opened.home.data_dir) {
-        Ok(Some(running)) => {
-            let url = running.url_of(Running::DATABASE);
-            famulus_store::installation(&Connect::new(url)).await?
-        }
+    let target = in_use(opened).boxed().await?;
+    let own = match &target {
+        Some(target) => famulus_store::installation(&target.connect()).await?,
         // The folder decides, or asks for a name.
-        Ok(None) | Err(_) => None,
+        None => None,
     };
-    let (name, _) = backups.find(which, own.map(|own| own.owner.0)).await?;
-    let drill = drill(opened, &backups, &name);
-    let answers = tokio::select! {
-        answers = Box::pin(drill) => answers?,
-        _signal = signals.wait_for_signal() => anyhow::bail!("stopped before {name} was verified"),
+    let drilled = async {
+        let (name, _) = backups.find(which, own.map(|own| own.owner.0)).await?;
+        let answers = drill(opened, &backups, &name).boxed().await;
+        anyhow::Ok((answers.with_context(|| format!("{name} could not be restored"))?, name))
     };
+    let drilled = tokio::select! {
+        drilled = Box::pin(drilled) => drilled,
+        _signal = signals.wait_for_signal() => Err(anyhow::anyhow!("stopped before a backup was verified")),
+    };
+    if let Some(target) = &target {
+        match &drilled {
+            Ok((_, name)) => {
+                let at = SystemClock.now();
+                target.tell(Some((name, at)), &Told::Good(ReportKind::Verified)).await;
+            }
+            Err(error) => target.tell(None, &Told::Failed(ReportKind::NotVerified, error)).await,
+        }
+    }
+    let (answers, name) = drilled?;
     for Invariant { holds_that, .. } in &answers {
         say::line(&format!("  holds: {holds_that}"));
     }
     say::line(&format!("{name} is good: it was restored, and brought up to date."));
     Ok(())
+}
+
+/// The database in use, where there is one now.
+async fn in_use(opened: &Opened) -> anyhow::Result<Option<Target>> {
+    if let Some(url) = &opened.database.url {
+        return Ok(Some(Target::elsewhere(url, &opened.database, false).await?));
+    }
+    let running = Running::find(&opened.home.data_dir).ok().flatten();
+    Ok(running.map(|running| Target::of(&running, Running::DATABASE)))
 }
 
 /// Restores a backup into a server that is thrown away, and notes it when it is good. Dropped, it ends
@@ -107,11 +128,10 @@ async fn restored(
     ours.postgres.run("postgres", &format!("drop database if exists {DRILL}")).await?;
     ours.postgres.run("postgres", &format!("create database {DRILL}")).await?;
     let identities = opened.home.identities()?;
-    let server = server(ours.place(), DRILL);
-    restore::database(backups, name, manifest, identities, &server).await?;
-    let url = ours.place().url_of(DRILL);
-    let mut answers = sound(&url, name).boxed().await?;
-    let turn = one_turn(&url).boxed().await;
+    let target = ours.target(DRILL);
+    restore::database(backups, name, manifest, identities, &target.server()?).await?;
+    let mut answers = sound(&target, name).boxed().await?;
+    let turn = one_turn(target.url()).boxed().await;
     turn.with_context(|| format!("no turn could be worked on what {name} restores"))?;
     answers.push(Invariant { holds_that: "a turn that begins now is answered", broken: 0 });
     Ok(answers)
@@ -133,8 +153,8 @@ pub(super) async fn checked(backups: &Backups, name: &str) -> anyhow::Result<Man
 }
 
 /// Brings a restored database up to date and asks it whether it is sound.
-pub(super) async fn sound(url: &str, name: &str) -> anyhow::Result<Vec<Invariant>> {
-    let connect = Connect::new(url);
+pub(super) async fn sound(target: &Target, name: &str) -> anyhow::Result<Vec<Invariant>> {
+    let connect = target.connect();
     famulus_store::migrate(&connect).await?;
     let answers = famulus_store::soundness(&connect).await?;
     let broken: Vec<String> = answers

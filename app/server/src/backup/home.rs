@@ -1,7 +1,8 @@
 //! What the commands of backups work on: a data directory, and the server on it.
 
 use crate::{
-    config::{self, Database},
+    backup::target::Target,
+    config::{self, Cluster, Database},
     paths::Paths,
     private, token, up,
 };
@@ -9,14 +10,12 @@ use anyhow::Context;
 use famulus_backup::{
     Config,
     backups::Backups,
-    dump::Server,
     manifest::Holds,
     seal::Identities,
-    take::{Plan, Secret, Source},
+    take::{Document, Plan, Secret, Source},
 };
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PrivatePostgres, Running};
-use famulus_store::Connect;
 use famulus_telemetry::Guard;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -29,6 +28,8 @@ pub struct Home {
     pub config: Config,
     pub data_dir: PathBuf,
     pub config_file: Option<PathBuf>,
+    /// Where it has one.
+    pub cluster: Option<Cluster>,
     pub(super) backups: Backups,
 }
 
@@ -39,6 +40,7 @@ impl Home {
         config: Config,
         data_dir: PathBuf,
         config_file: Option<PathBuf>,
+        cluster: Option<Cluster>,
     ) -> anyhow::Result<Self> {
         let backups = match (&config.folder, &config.s3) {
             (Some(_), Some(_)) => anyhow::bail!(
@@ -48,7 +50,7 @@ impl Home {
             (Some(folder), None) => Backups::in_folder(folder),
             (None, None) => Backups::in_folder(data_dir.join("backups")),
         };
-        Ok(Self { config, data_dir, config_file, backups })
+        Ok(Self { config, data_dir, config_file, cluster, backups })
     }
 
     pub(super) fn plan(&self) -> Plan {
@@ -66,11 +68,10 @@ impl Home {
     }
 
     /// What a backup is made of, once there is something.
-    pub(super) async fn source(&self, place: &Running) -> anyhow::Result<Source> {
-        let url = place.url_of(Running::DATABASE);
-        let known = famulus_store::installation(&Connect::new(url)).await?;
+    pub(super) async fn source(&self, target: &Target) -> anyhow::Result<Source> {
+        let known = famulus_store::installation(&target.connect()).await?;
         let known = known.context(
-            "the database is empty: there is nothing to back up before `famulus up` has started once",
+            "the database is empty: there is nothing to back up before Famulus has started once",
         )?;
         let mut secrets = vec![Secret {
             path: token::path(&self.data_dir),
@@ -84,24 +85,38 @@ impl Home {
             holds: Holds::Configuration,
             words: "the configuration file (not what it refers to)",
         }));
+        let (mut documents, mut leaves_out) = (Vec::new(), Vec::new());
+        if let Some(cluster) = &self.cluster {
+            secrets.push(Secret {
+                path: cluster.root_key_file.clone(),
+                name: "root-key",
+                holds: Holds::RootKey,
+                words: "the root key",
+            });
+            let (bytes, number) =
+                famulus_cluster::kept::plugins(&cluster.sandbox_namespace).await?;
+            documents.push(Document {
+                bytes,
+                name: "plugins.json",
+                holds: Holds::Plugins,
+                words: format!("the {number} Plugins, as they were applied"),
+            });
+            leaves_out.push(
+                "the Secrets that plugins are configured by: keep them with the manifests"
+                    .to_owned(),
+            );
+            leaves_out.push("the files that plugins keep on volumes of their own".to_owned());
+        }
         Ok(Source {
-            server: server(place, Running::DATABASE),
+            server: target.server()?,
             installation: known.owner.0,
             famulus: env!("CARGO_PKG_VERSION").to_owned(),
             schema: known.schema,
-            postgres: place.version.clone(),
+            postgres: target.version.clone(),
             secrets,
+            documents,
+            leaves_out,
         })
-    }
-}
-
-/// A database of a server, as Postgres's programs reach it.
-pub(super) fn server(place: &Running, database: &str) -> Server {
-    Server {
-        socket_dir: place.socket_dir.clone(),
-        user: Running::USER.to_owned(),
-        database: database.to_owned(),
-        bin_dir: place.bin_dir.clone(),
     }
 }
 
@@ -118,14 +133,9 @@ impl Opened {
         let telemetry = famulus_telemetry::init(&loaded.telemetry)?;
         let redactor = telemetry.redactor();
         let (database, backup) = (loaded.database(&redactor)?, loaded.backup(&redactor)?);
-        anyhow::ensure!(
-            database.url.is_none(),
-            "the database is kept elsewhere (database.url or DATABASE_URL), and these commands are for \
-             the private Postgres; back it up by its keeper's means, or with pg_dump"
-        );
         let data_dir = loaded.data_dir.unwrap_or(places.data_dir);
         let data_dir = std::path::absolute(&data_dir).context("the data directory has no path")?;
-        let home = Home::new(backup, data_dir, config_file)?;
+        let home = Home::new(backup, data_dir, config_file, loaded.cluster.clone())?;
         Ok((Self { home, database }, telemetry))
     }
 }
@@ -136,6 +146,8 @@ pub(super) enum At {
     Running(Running),
     /// Started for this command.
     Ours(Ours),
+    /// The configuration names a server.
+    Elsewhere(Target),
 }
 
 /// A server that this command has to itself.
@@ -155,8 +167,8 @@ impl Ours {
         Ok(Self { place: postgres.place(), postgres, tasks })
     }
 
-    pub(super) fn place(&self) -> &Running {
-        &self.place
+    pub(super) fn target(&self, database: &str) -> Target {
+        Target::of(&self.place, database)
     }
 
     pub(super) async fn stop(self) {
@@ -169,6 +181,9 @@ impl Ours {
 
 impl At {
     pub(super) async fn open(opened: &Opened) -> anyhow::Result<Self> {
+        if let Some(url) = &opened.database.url {
+            return Ok(Self::Elsewhere(Target::elsewhere(url, &opened.database, true).await?));
+        }
         let data_dir = &opened.home.data_dir;
         if let Some(running) = Running::find(data_dir)? {
             return Ok(Self::Running(running));
@@ -182,16 +197,18 @@ impl At {
         Ok(Self::Ours(Ours::start(&opened.database, data_dir).await?))
     }
 
-    pub(super) fn place(&self) -> &Running {
+    /// The database of the application.
+    pub(super) fn target(&self) -> Target {
         match self {
-            Self::Running(running) => running,
-            Self::Ours(ours) => ours.place(),
+            Self::Running(running) => Target::of(running, Running::DATABASE),
+            Self::Ours(ours) => ours.target(Running::DATABASE),
+            Self::Elsewhere(target) => target.clone(),
         }
     }
 
     pub(super) async fn close(self) {
         match self {
-            Self::Running(_) => {}
+            Self::Running(_) | Self::Elsewhere(_) => {}
             Self::Ours(ours) => ours.stop().await,
         }
     }

@@ -1,27 +1,34 @@
-//! `famulus backup` and `famulus restore`: what `famulus-backup` does, on the private Postgres.
+//! `famulus backup` and `famulus restore`: what `famulus-backup` does, on the private Postgres or on the one
+//! that the configuration names.
 //!
 //! ```text
-//! famulus backup         running? dump over its socket : start, dump, stop
-//! famulus backup verify  a server of its own, on data that are thrown away
-//! famulus restore        a database beside the one in use ─► sound? ─► renamed in its place
-//! famulus up             the first, by the clock, and before an update changes the database
+//! famulus backup         dump ─► place             private and not running: start, dump, stop
+//! famulus backup verify  place ─► a server of its own, on data that are thrown away
+//! famulus restore        private: a database beside the one in use ─► sound? ─► renamed in its place
+//!                        named:   an empty one, in one transaction; in a cluster its Plugins, too
+//! famulus up             the first two, by the clock, and the first before an update
 //! ```
 //!
-//! A database that somebody else keeps (`database.url`) is backed up by its keeper's means.
+//! In a cluster others run these commands by the clock, and tell the app in its database what became of
+//! them.
 
 mod drill;
+mod elsewhere;
 mod home;
 mod restore;
 mod schedule;
 mod standing;
+mod target;
+mod told;
 mod turn;
 mod upgrade;
 
 pub use {
+    elsewhere::restore_secrets,
     home::{Home, Opened},
     restore::restore,
 };
-pub(crate) use {schedule::schedule, upgrade::before_migration};
+pub(crate) use {schedule::schedule, told::watch, upgrade::before_migration};
 
 use crate::{args::BackupCommand, paths::Paths, say};
 use anyhow::Context;
@@ -31,19 +38,22 @@ use famulus_backup::{
 };
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::Signals;
+use famulus_store::ReportKind;
 use home::At;
 use std::path::PathBuf;
+use target::Told;
 
 /// `famulus backup …`.
 pub async fn run(
     command: Option<BackupCommand>,
+    before_update: bool,
     file: Option<PathBuf>,
     places: Paths,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::install().context("signals cannot be received")?;
     let (opened, _telemetry) = Opened::load(file, places)?;
     match command {
-        None => now(&opened, &mut signals).await,
+        None => now(&opened, before_update, &mut signals).await,
         Some(BackupCommand::List) => list(&opened).await,
         Some(BackupCommand::Verify { backup }) => {
             Box::pin(drill::verify(&opened, &which(&backup, None)?, &mut signals)).await
@@ -52,12 +62,16 @@ pub async fn run(
 }
 
 /// Takes a backup, and says what is in it.
-async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
+async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> anyhow::Result<()> {
     let at = At::open(opened).await?;
+    let target = at.target();
     let taking = async {
-        let source = opened.home.source(at.place()).await?;
+        if before_update && upgrade::pending(&target).await?.is_none() {
+            return Ok(None);
+        }
+        let source = opened.home.source(&target).await?;
         let plan = opened.home.plan();
-        anyhow::Ok(take(plan, source, &SystemClock).await?)
+        anyhow::Ok(Some(take(plan, source, &SystemClock).await?))
     };
     let taken = tokio::select! {
         taken = taking => taken,
@@ -65,8 +79,18 @@ async fn now(opened: &Opened, signals: &mut Signals) -> anyhow::Result<()> {
             Err(anyhow::anyhow!("stopped before the backup was whole; it is gone, and no other is"))
         }
     };
+    match &taken {
+        Ok(Some(Outcome { name, manifest, .. })) => {
+            target.tell(Some((name, manifest.begun)), &Told::Good(ReportKind::Taken)).await;
+        }
+        Ok(None) => {}
+        Err(error) => target.tell(None, &Told::Failed(ReportKind::NotTaken, error)).await,
+    }
     at.close().await;
-    let Outcome { name, manifest, removed } = taken?;
+    let Some(Outcome { name, manifest, removed }) = taken? else {
+        say::line("This release leaves the database as it is: no backup was taken.");
+        return Ok(());
+    };
     let place = opened.home.backups.place();
     say::line(&format!("{name} ({}) in {}", size(manifest.bytes()), place.display()));
     for words in &manifest.contains {

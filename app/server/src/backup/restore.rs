@@ -10,7 +10,9 @@
 
 use super::{
     drill::{checked, sound},
-    home::{Opened, Ours, server},
+    elsewhere,
+    home::{Opened, Ours},
+    target::Target,
     which,
 };
 use crate::{args::RestoreArgs, paths::Paths, say, token};
@@ -46,6 +48,10 @@ pub async fn restore(
     let mut signals = Signals::install().context("signals cannot be received")?;
     let which = which(&wanted.backup, wanted.at)?;
     let (opened, _telemetry) = Opened::load(file, places)?;
+    if opened.database.url.is_some() {
+        return Box::pin(elsewhere::restore(&wanted, &which, &opened, &mut signals)).await;
+    }
+    anyhow::ensure!(!wanted.wait, "--wait is for a database that is named by DATABASE_URL");
     let data_dir = &opened.home.data_dir;
     anyhow::ensure!(
         Running::find(data_dir)?.is_none(),
@@ -53,11 +59,7 @@ pub async fn restore(
         data_dir.display()
     );
     let backups = opened.home.backups.clone();
-    anyhow::ensure!(
-        !backups.list().await?.is_empty(),
-        "there is no backup in {}; name where they are with `backup.folder` or `backup.s3`",
-        backups.place().display()
-    );
+    any(&backups).await?;
     let ours = Ours::start(&opened.database, data_dir).await?;
     let work = async {
         let there = famulus_store::installation(&connect(&ours, Running::DATABASE)).await?;
@@ -84,8 +86,18 @@ pub async fn restore(
     give_back_files(&opened, &backups, &name, &manifest).await
 }
 
+/// Says so where there is none.
+pub(super) async fn any(backups: &Backups) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !backups.list().await?.is_empty(),
+        "there is no backup in {}; name where they are with `backup.folder` or `backup.s3`",
+        backups.place().display()
+    );
+    Ok(())
+}
+
 fn connect(ours: &Ours, database: &str) -> Connect {
-    Connect::new(ours.place().url_of(database))
+    ours.target(database).connect()
 }
 
 /// Nothing is replaced unless somebody wants it, and says so twice.
@@ -126,14 +138,10 @@ async fn fill(
     ours.postgres.run("postgres", &format!("drop database if exists {RESTORING}")).await?;
     ours.postgres.run("postgres", &format!("create database {RESTORING}")).await?;
     let filled = async {
-        let server = server(ours.place(), RESTORING);
-        parts::database(backups, name, manifest, identities, &server).await?;
-        sound(&ours.place().url_of(RESTORING), name).await?;
-        let (store, _nobody_works) =
-            Store::connect(connect(ours, RESTORING), CancellationToken::new()).await?;
-        let held = store.hold_back(SystemClock.now()).await;
-        store.close().await;
-        anyhow::Ok(held?)
+        let target = ours.target(RESTORING);
+        parts::database(backups, name, manifest, identities, &target.server()?).await?;
+        sound(&target, name).await?;
+        hold_back(&target, name).await
     };
     let filled = filled.await;
     if filled.is_err() {
@@ -142,6 +150,14 @@ async fn fill(
             .await?;
     }
     filled
+}
+
+/// What a restored database must not do again.
+pub(super) async fn hold_back(target: &Target, name: &str) -> anyhow::Result<HeldBack> {
+    let (store, _nobody_works) = Store::connect(target.connect(), CancellationToken::new()).await?;
+    let held = store.hold_back(name, SystemClock.now()).await;
+    store.close().await;
+    Ok(held?)
 }
 
 /// Changes the names, and lets the old database go when the new one answers.
@@ -168,7 +184,7 @@ async fn put_in_place(ours: &Ours, manifest: &Manifest) -> anyhow::Result<()> {
     Ok(ours.postgres.run("postgres", &format!("drop database {before}")).await?)
 }
 
-fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
+pub(super) fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
     let HeldBack { messages, slots, turns } = held;
     say::line(&format!("{name} is restored: everything up to {}.", manifest.begun));
     say::line(&format!(
@@ -179,7 +195,7 @@ fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
         "  {slots} slots of schedules passed since then. They may have fired, and count as missed."
     ));
     if turns > 0 {
-        say::line(&format!("  {turns} turns had not ended then. They go on with `famulus up`."));
+        say::line(&format!("  {turns} turns had not ended then. They go on when Famulus starts."));
     }
     for words in &manifest.leaves_out {
         say::line(&format!("  It did not hold {words}."));

@@ -4,7 +4,8 @@
 use super::{
     drill::drill,
     home::Opened,
-    standing::{Known, Last, Verified},
+    standing::{HERE, Known, Last, Verified},
+    target::Target,
 };
 use crate::notices::Notices;
 use famulus_api::Standing;
@@ -105,7 +106,7 @@ impl Keeper {
     fn tell(&self, known: &Known) {
         known.count();
         let takes = self.opened.home.config.every_hours > 0;
-        self.told.send_replace(Some(known.standing(takes, SystemClock.now())));
+        self.told.send_replace(Some(known.standing(takes, &HERE, SystemClock.now())));
     }
 
     /// Once a day, or once for each backup, as the key has it.
@@ -116,10 +117,14 @@ impl Keeper {
         }
     }
 
+    fn target(&self) -> Target {
+        Target::of(&self.place, Running::DATABASE)
+    }
+
     /// What there is; all times of good backups.
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
-        let installation = home.source(&self.place).await?.installation;
+        let installation = home.source(&self.target()).await?.installation;
         let good = home.backups.good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
@@ -141,7 +146,7 @@ impl Keeper {
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let source = home.source(&self.place).await?;
+        let source = home.source(&self.target()).await?;
         match take(home.plan(), source, &SystemClock).await {
             Ok(Outcome { name, manifest, removed }) => {
                 tracing::info!(

@@ -30,6 +30,21 @@ impl Verified {
     }
 }
 
+/// What can be done about a fault, where these backups are taken.
+pub(super) struct Remedies {
+    /// When the first is taken.
+    pub(super) first: &'static str,
+    pub(super) take: &'static str,
+    pub(super) verify: &'static str,
+}
+
+/// Where `famulus up` takes them.
+pub(super) const HERE: Remedies = Remedies {
+    first: "the first is taken within minutes",
+    take: "see to the cause; `famulus backup` tries again at once",
+    verify: "see to the cause; `famulus backup verify` tries again",
+};
+
 /// The newest good backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Last {
@@ -67,27 +82,27 @@ impl Known {
     }
 
     /// In words. `takes`: whether some are taken by the clock.
-    pub(super) fn standing(&self, takes: bool, now: Timestamp) -> Standing {
+    pub(super) fn standing(&self, takes: bool, can: &Remedies, now: Timestamp) -> Standing {
         let last = match &self.last {
             Some(Last { name, begun, .. }) => {
                 format!("the last is {name}, {} old", age(now.duration_since(*begun)))
             }
             None if self.not_taken.is_some() => "there is none".to_owned(),
-            None if takes => "none yet; the first is taken within minutes".to_owned(),
+            None if takes => format!("none yet; {}", can.first),
             None => "none, and none is taken: `backup.every_hours` is 0".to_owned(),
         };
         if let Some(error) = &self.not_taken {
             return Standing {
                 ok: false,
                 detail: format!("none was taken, though one is due ({error}); {last}"),
-                remedy: Some("see to the cause; `famulus backup` tries again at once"),
+                remedy: Some(can.take),
             };
         }
         if let Some((name, error)) = &self.not_restored {
             return Standing {
                 ok: false,
                 detail: format!("{name} could not be restored to see whether it can be ({error})"),
-                remedy: Some("see to the cause; `famulus backup verify` tries again"),
+                remedy: Some(can.verify),
             };
         }
         let verified = match (&self.last, &self.verified) {
@@ -134,7 +149,7 @@ mod tests {
     fn what_stands_is_said_in_words() {
         let now = at("2026-11-24T12:00:00Z");
         let check = |known: &Known, takes: bool, ok: bool, detail: &str| {
-            let standing = known.standing(takes, now);
+            let standing = known.standing(takes, &HERE, now);
             assert_eq!((standing.ok, standing.detail.as_str()), (ok, detail));
             assert_eq!(standing.remedy.is_some(), !ok, "who reads of a fault reads what to do");
         };
@@ -174,7 +189,7 @@ mod tests {
             "A could not be restored to see whether it can be (it is damaged)",
         );
         known.learn(Some(earlier));
-        assert!(!known.standing(true, now).ok, "nothing was restored since");
+        assert!(!known.standing(true, &HERE, now).ok, "nothing was restored since");
         known.learn(Some(Verified { backup: "A".to_owned(), at: at("2026-11-24T11:00:00Z") }));
         check(&known, true, true, "the last is A, 3 h old; A was restored to see, 60 min ago");
     }

@@ -1,22 +1,26 @@
 //! A backup comes before the database changes its shape: what an update spoils, a restore brings back.
 
-use super::home::Home;
+use super::{home::Home, target::Target};
 use anyhow::Context;
 use famulus_backup::take::{Outcome, take};
 use famulus_core::clock::SystemClock;
 use famulus_local::postgres::Running;
-use famulus_store::Connect;
+
+/// The schema of a database that somebody has used and that this release would change.
+pub(super) async fn pending(target: &Target) -> anyhow::Result<Option<i64>> {
+    let there = famulus_store::installation(&target.connect()).await?;
+    let newest = famulus_store::newest_schema();
+    Ok(there.map(|there| there.schema).filter(|schema| *schema < newest))
+}
 
 /// Takes a backup if this release would migrate a database that somebody has used.
 ///
 /// # Errors
 /// It was not taken. Nothing was changed, and nothing may be.
 pub(crate) async fn before_migration(home: &Home, place: &Running) -> anyhow::Result<()> {
-    let there = famulus_store::installation(&Connect::new(place.url_of(Running::DATABASE))).await?;
+    let target = Target::of(place, Running::DATABASE);
+    let Some(older) = pending(&target).await? else { return Ok(()) };
     let newest = famulus_store::newest_schema();
-    let Some(older) = there.map(|there| there.schema).filter(|schema| *schema < newest) else {
-        return Ok(());
-    };
     if !home.config.before_updates {
         tracing::warn!(
             schema = older,
@@ -26,7 +30,7 @@ pub(crate) async fn before_migration(home: &Home, place: &Running) -> anyhow::Re
         return Ok(());
     }
     let taken = async {
-        let source = home.source(place).await?;
+        let source = home.source(&target).await?;
         anyhow::Ok(take(home.plan(), source, &SystemClock).await?)
     };
     let Outcome { name, manifest, .. } = taken.await.with_context(|| {

@@ -114,6 +114,10 @@ pub const KEYS: &[Key] = &[
         "backup.verify_every_hours",
         "hours after which `famulus up` restores one again, into a server that is thrown away; 0: only when asked",
     ),
+    restart(
+        "backup.overdue_hours",
+        "hours without a backup after which `famulus serve`, on a database that others back up, says so; 0: never",
+    ),
     restart("backup.keep_hourly", "hours, the newest that have one, of which a backup is kept"),
     restart("backup.keep_daily", "days of which a backup is kept"),
     restart("backup.keep_monthly", "months of which a backup is kept"),

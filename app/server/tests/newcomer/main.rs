@@ -7,6 +7,7 @@
 
 mod backups;
 mod bucket;
+mod elsewhere;
 mod full_disk;
 mod up;
 

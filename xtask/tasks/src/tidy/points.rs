@@ -49,11 +49,12 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 21] = [
+const READS: [(&str, &[&str]); 23] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
     ("app/store/src/approvals.rs", &["approvals"]),
+    ("app/store/src/backup_reports.rs", &["reader"]),
     ("app/store/src/blobs.rs", &["blob", "piece"]),
     ("app/store/src/conversations.rs", &["conversation", "conversations", "list_marks"]),
     ("app/store/src/events.rs", &["events_after", "stream_start"]),
@@ -64,6 +65,7 @@ const READS: [(&str, &[&str]); 21] = [
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
     ("app/store/src/restored.rs", &["installation", "installation", "installation", "soundness"]),
+    ("app/store/src/restoring.rs", &["restored"; 2]),
     ("app/store/src/revisions.rs", &["described", "bundle_of", "bundle_piece"]),
     ("app/store/src/schedules/mod.rs", &["schedules", "schedule", "schedule_slots"]),
     ("app/store/src/stop.rs", &["cancel_turn"]),
@@ -75,7 +77,7 @@ const READS: [(&str, &[&str]); 21] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 32] = [
+const LISTED: [(&str, &[&str], &str); 34] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -90,6 +92,11 @@ const LISTED: [(&str, &[&str], &str); 32] = [
     ("app/queue/src/hint.rs", &["listen"], "a look whether the database answers"),
     ("app/store/src/accept_batch.rs", &["accept_in"], "a step of whoever calls it"),
     ("app/store/src/agents.rs", &["create_agent", "change_agent"], "requests of the owner's"),
+    (
+        "app/store/src/backup_reports.rs",
+        &["report_backup"],
+        "whoever hears nothing goes by the clock",
+    ),
     ("app/store/src/blobs.rs", &["discard"], "what is left of a file goes by retention"),
     ("app/store/src/bundle_age.rs", &["forget_revisions"], "a sweep, which comes again"),
     ("app/store/src/conversations.rs", &["ensure_conversation", "rename"], "requests, repeated"),
@@ -122,7 +129,12 @@ const LISTED: [(&str, &[&str], &str); 32] = [
     ),
     (
         "app/store/src/restored.rs",
-        &["hold_messages", "pass_over_due"],
+        &["hold_back", "hold_messages", "pass_over_due"],
+        "a restore, which begins again on an empty database",
+    ),
+    (
+        "app/store/src/restoring.rs",
+        &["begin_restore", "end_restore", "drop_all"],
         "a restore, which begins again on an empty database",
     ),
     ("app/store/src/retention.rs", &["sweep_kind"], "a sweep, which comes again"),
