@@ -45,6 +45,43 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ .Values.database.existingSecret | default .Values.postgres.existingSecret | default (printf "%s-database" .Release.Name) }}
 {{- end }}
 
+{{- /*
+Whether backups are taken: of a Postgres of one's own by a role that was given. Values that are reused from a release
+before there were backups have none of these.
+*/}}
+{{- define "famulus.backups" -}}
+{{- with .Values.backup }}
+{{- if and .enabled (or (not $.Values.database.existingSecret) .database.existingSecret) }}true{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether the release begins with a backup. Values that are reused from an older one do not know of it. */}}
+{{- define "famulus.restores" -}}
+{{- with .Values.restore }}{{ if .from }}true{{ end }}{{ end }}
+{{- end }}
+
+{{- /* Whether they are restored on trial: encrypted ones only where their key is. */}}
+{{- define "famulus.backupsVerified" -}}
+{{- if include "famulus.backups" . }}
+{{- with .Values.backup }}
+{{- if and .verify.enabled (or (not .recipient) .identity.existingSecret) }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The Secret of the role for backups. */}}
+{{- define "famulus.backupDatabaseSecret" -}}
+{{ .Values.backup.database.existingSecret | default (printf "%s-backup-database" .Release.Name) }}
+{{- end }}
+
+{{- define "famulus.backupClaim" -}}
+{{ .Values.backup.persistence.existingClaim | default (printf "%s-backup" .Release.Name) }}
+{{- end }}
+
+{{- define "famulus.backupStorageClass" -}}
+{{ .Values.backup.persistence.storageClass | default .Values.postgres.persistence.storageClass }}
+{{- end }}
+
 {{- define "famulus.priorityClass" -}}
 {{ .Values.priorityClass.name | default (ternary (include "famulus.clusterName" .) "" .Values.priorityClass.create) }}
 {{- end }}
@@ -54,12 +91,16 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ printf "$(%s_SERVICE_HOST)" (index . 0 | upper | replace "-" "_") }}
 {{- end }}
 
-{{- /* An image: part, and of the runner its flavour where it is not the release's. */}}
+{{- /*
+An image: part, and of the runner its flavour where it is not the release's. That of backups is built on the one of
+Postgres, and stands beside it.
+*/}}
 {{- define "famulus.image" -}}
 {{- $root := index . 0 -}}
 {{- $part := index . 1 -}}
 {{- $image := $root.Values.image -}}
 {{- $own := index $image $part -}}
+{{- $repository := $part -}}
 {{- $suffix := "" -}}
 {{- $digest := $own.digest -}}
 {{- if eq $part "runner" -}}
@@ -67,12 +108,15 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if gt (len .) 2 }}{{ $flavour = index . 2 }}{{ end -}}
 {{- $suffix = printf "-%s" $flavour -}}
 {{- $digest = (index $own $flavour).digest -}}
+{{- else if eq $part "backup" -}}
+{{- $repository = "postgres" -}}
+{{- $suffix = "-backup" -}}
 {{- end -}}
 {{- if $own.reference -}}
 {{ $own.reference }}
 {{- else if $digest -}}
-{{ $image.registry }}/{{ $part }}@{{ $digest }}
+{{ $image.registry }}/{{ $repository }}@{{ $digest }}
 {{- else -}}
-{{ $image.registry }}/{{ $part }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ $suffix }}
+{{ $image.registry }}/{{ $repository }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ $suffix }}
 {{- end -}}
 {{- end }}

@@ -25,22 +25,64 @@
 {{- if and .Values.app.model.baseUrl (not .Values.app.model.name) }}
 {{- fail "app.model.baseUrl is set, but app.model.name is empty: name the model to ask for" }}
 {{- end }}
+{{- include "famulus.validateBackup" . }}
+{{- include "famulus.validateRestore" . }}
 {{- include "famulus.validateStorage" . }}
 {{- end }}
 
+{{- define "famulus.validateRestore" -}}
+{{- if include "famulus.restores" . }}
+{{- if not (or .Values.backup.s3.bucket .Values.backup.persistence.existingClaim) }}
+{{- fail "restore.from is set, but nothing says where the backup is: set backup.s3.bucket, or backup.persistence.existingClaim to the claim that it is on" }}
+{{- end }}
+{{- if not .Values.hooks.enabled }}
+{{- fail "restore.from is set, but hooks.enabled is false: what is restored comes before what a release makes, which takes Helm's hooks" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A recipient that is none is not repeated: it may be a private key. */}}
+{{- define "famulus.validateBackup" -}}
+{{- with .Values.backup }}
+{{- if or .enabled (include "famulus.restores" $) }}
+{{- if and .recipient (not (regexMatch "^age1[a-z0-9]+$" .recipient)) }}
+{{- fail "backup.recipient is no public key of age: write what age-keygen calls the public key, age1…, or leave it empty, and backups are not encrypted" }}
+{{- end }}
+{{- if and .s3.bucket (not .s3.existingSecret) }}
+{{- fail "backup.s3.bucket is set, but backup.s3.existingSecret is empty: name a Secret with the keys access-key-id and secret-access-key" }}
+{{- end }}
+{{- if and (not .s3.bucket) (or .s3.prefix .s3.endpoint .s3.existingSecret .s3.ca.existingSecret) }}
+{{- fail "backup.s3 describes a store, but backup.s3.bucket is empty: name the bucket, or leave all of backup.s3 out, and backups go to a volume" }}
+{{- end }}
+{{- if and .s3.bucket .persistence.existingClaim }}
+{{- fail "backup.s3.bucket and backup.persistence.existingClaim name two places for backups: set one of them" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /*
-Postgres keeps everything, so a claim that would stay Pending for ever is refused at the first install. Only
-a cluster that answers can be asked; `helm template` has none.
+Postgres keeps everything, so a claim that would stay Pending for ever is refused at the first install; that for
+backups also where an upgrade would make it. Only a cluster that answers can be asked; `helm template` has none.
 */}}
 {{- define "famulus.validateStorage" -}}
-{{- $wanted := and (not .Values.database.existingSecret) .Values.postgres.persistence.enabled (not .Values.postgres.persistence.storageClass) }}
-{{- if and $wanted .Release.IsInstall (lookup "v1" "Namespace" "" "kube-system") }}
-{{- $found := false }}
-{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items }}
-{{- if eq "true" (dig "metadata" "annotations" "storageclass.kubernetes.io/is-default-class" "" .) }}{{ $found = true }}{{ end }}
-{{- end }}
-{{- if not $found }}
+{{- if and (lookup "v1" "Namespace" "" "kube-system") (not (include "famulus.hasStorageClass" .)) }}
+{{- $postgres := .Values.postgres.persistence }}
+{{- if and .Release.IsInstall (not .Values.database.existingSecret) $postgres.enabled (not $postgres.storageClass) }}
 {{- fail "NoStorageClass: the cluster has no default StorageClass, so Postgres would have no volume. Set postgres.persistence.storageClass to one of `kubectl get storageclass`; or database.existingSecret to the Secret of a Postgres of your own; or postgres.persistence.enabled=false, and everything is lost with its Pod" }}
 {{- end }}
+{{- if include "famulus.backups" . }}
+{{- $given := or .Values.backup.s3.bucket .Values.backup.persistence.existingClaim (include "famulus.backupStorageClass" .) }}
+{{- if not (or $given (lookup "v1" "PersistentVolumeClaim" .Release.Namespace (include "famulus.backupClaim" .))) }}
+{{- fail "NoStorageClass: the cluster has no default StorageClass, so backups would have no volume. Set backup.persistence.storageClass to one of `kubectl get storageclass`; or backup.persistence.existingClaim to a claim of your own; or backup.s3.bucket to a bucket; or backup.enabled=false, and none is taken" }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether claims that name no class get one. */}}
+{{- define "famulus.hasStorageClass" -}}
+{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items }}
+{{- if eq "true" (dig "metadata" "annotations" "storageclass.kubernetes.io/is-default-class" "" .) }}true{{ end }}
 {{- end }}
 {{- end }}

@@ -126,7 +126,7 @@ async fn nobody_makes_pods_in_the_sandbox_but_the_operator_and_what_stands_behin
         let made = would_create(&sandbox, &user, &maker(kind, &image)).await;
         made.unwrap_or_else(|complaint| panic!("{user} {kind}: {complaint}"));
     }
-    for account in ["app", "operator"] {
+    for account in ["app", "operator", "backup"] {
         let user = format!("system:serviceaccount:{system}:{system}-{account}");
         let refused = would_create(&sandbox, &user, &maker("Pod", &image)).await;
         refused.expect_err(account);
@@ -230,7 +230,7 @@ async fn both_namespaces_refuse_a_pod_that_is_not_restricted() {
 }
 
 /// Account, place (R: the release's namespace, S: the sandbox), and what it may do there.
-const RIGHTS: [(&str, char, &[&str]); 4] = [
+const RIGHTS: [(&str, char, &[&str]); 6] = [
     ("app", 'R', &[]),
     (
         "app",
@@ -267,6 +267,8 @@ const RIGHTS: [(&str, char, &[&str]); 4] = [
             "serviceaccounts [] [list watch create patch]",
         ],
     ),
+    ("backup", 'R', &[]),
+    ("backup", 'S', &["plugins.famulus.dev [] [list]"]),
 ];
 
 #[tokio::test]

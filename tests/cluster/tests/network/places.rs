@@ -11,45 +11,45 @@ use crate::rows::{BESIDE, Cell, Row, stand};
 
 /// `o` is reached, `.` is not: by Pods of the classes None and Internet, by one that builds, by one of
 /// the sandbox with labels of its own invention, by one of another namespace with all the right
-/// labels, and by one of the release's namespace that is not the release's. An address that the node
-/// has in the internet is public for as long as `network.clusterRanges` does not name it.
+/// labels, by one of the release's namespace that is not the release's, and by one that takes backups. An
+/// address that the node has in the internet is public for as long as `network.clusterRanges` does not name it.
 const TABLE: &str = "
-                                none internet build invented beside release
-    tcp app callback             o      o      o      .        .      .
-    tcp app callback by service  o      o      o      .        .      .
-    tcp app canary               .      .      .      .        o      o
-    tcp app                      .      .      .      .        o      o
-    tcp app by service           .      .      .      .        o      o
-    tcp app internal             .      .      .      .        .      .
-    tcp postgres                 .      .      .      .        .      .
-    tcp postgres by service      .      .      .      .        .      .
-    tcp operator metrics         .      .      .      .        .      .
-    tcp api by service           .      .      .      .        o      o
-    tcp api by node              .      .      .      .        o      o
-    tcp api from outside         .      o      o      .        o      o
-    tcp kubelet                  .      .      .      .        o      o
-    tcp node                     .      .      .      .        o      o
-    udp node                     .      .      .      .        o      o
-    tcp node from outside        .      o      o      .        o      o
-    udp node from outside        .      o      o      .        o      o
-    tcp metadata                 .      .      .      .        o      o
-    udp metadata                 .      .      .      .        o      o
-    tcp house                    .      .      .      .        o      o
-    udp house                    .      .      .      .        o      o
-    tcp names by service         .      .      .      .        o      o
-    udp names by service         .      .      .      .        o      o
-    tcp names                    .      .      .      .        o      o
-    udp names                    .      .      .      .        o      o
-    tcp resolver by service      .      o      o      .        .      .
-    udp resolver by service      .      o      o      .        .      .
-    tcp resolver                 .      o      o      .        .      .
-    udp resolver                 .      o      o      .        .      .
-    tcp resolver probe           .      .      .      .        .      .
-    udp resolver probe           .      .      .      .        .      .
-    tcp plugin                   .      .      .      .        .      .
-    udp plugin                   .      .      .      .        .      .
-    tcp internet                 .      o      o      .        o      o
-    udp internet                 .      o      o      .        o      o
+                                none internet build invented beside release backup
+    tcp app callback             o      o      o      .        .      .       .
+    tcp app callback by service  o      o      o      .        .      .       .
+    tcp app canary               .      .      .      .        o      o       .
+    tcp app                      .      .      .      .        o      o       .
+    tcp app by service           .      .      .      .        o      o       .
+    tcp app internal             .      .      .      .        .      .       .
+    tcp postgres                 .      .      .      .        .      .       o
+    tcp postgres by service      .      .      .      .        .      .       o
+    tcp operator metrics         .      .      .      .        .      .       .
+    tcp api by service           .      .      .      .        o      o       o
+    tcp api by node              .      .      .      .        o      o       o
+    tcp api from outside         .      o      o      .        o      o       o
+    tcp kubelet                  .      .      .      .        o      o       .
+    tcp node                     .      .      .      .        o      o       .
+    udp node                     .      .      .      .        o      o       .
+    tcp node from outside        .      o      o      .        o      o       .
+    udp node from outside        .      o      o      .        o      o       .
+    tcp metadata                 .      .      .      .        o      o       .
+    udp metadata                 .      .      .      .        o      o       .
+    tcp house                    .      .      .      .        o      o       .
+    udp house                    .      .      .      .        o      o       .
+    tcp names by service         .      .      .      .        o      o       o
+    udp names by service         .      .      .      .        o      o       o
+    tcp names                    .      .      .      .        o      o       o
+    udp names                    .      .      .      .        o      o       o
+    tcp resolver by service      .      o      o      .        .      .       .
+    udp resolver by service      .      o      o      .        .      .       .
+    tcp resolver                 .      o      o      .        .      .       .
+    udp resolver                 .      o      o      .        .      .       .
+    tcp resolver probe           .      .      .      .        .      .       .
+    udp resolver probe           .      .      .      .        .      .       .
+    tcp plugin                   .      .      .      .        .      .       .
+    udp plugin                   .      .      .      .        .      .       .
+    tcp internet                 .      o      o      .        o      o       .
+    udp internet                 .      o      o      .        o      o       o
 ";
 
 /// The rows, the cells, and whether each is open: by row, then by cell.
@@ -72,11 +72,13 @@ impl Places {
                 "famulus.dev/callback": "allowed", "famulus.dev/plugin": "network-row",
             })
         };
-        let of_app = json!({
-            "app.kubernetes.io/name": "famulus", "app.kubernetes.io/instance": release,
-            "app.kubernetes.io/component": "app",
-        });
-        let mut invented = of_app;
+        let of_release = |component: &str| {
+            json!({
+                "app.kubernetes.io/name": "famulus", "app.kubernetes.io/instance": release,
+                "app.kubernetes.io/component": component,
+            })
+        };
+        let mut invented = of_release("app");
         invented["famulus.dev/egress"] = "everything".into();
         invented["famulus.dev/callback"] = "please".into();
         let mut rows = stand(&[
@@ -86,6 +88,7 @@ impl Places {
             ("row-invented", &sandbox, invented),
             ("row-beside", BESIDE, of_class("runner", "internet")),
             ("row-release", &release, json!({})),
+            ("row-backup", &release, of_release("backup")),
             ("row-neighbour", &sandbox, of_class("runner", "none")),
         ])
         .await;

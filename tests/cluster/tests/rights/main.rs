@@ -1,5 +1,5 @@
-//! What app and operator did, by the audit log of a node of `cargo xtask cluster`, held against what they
-//! may do. It comes last: whatever the other tests had them do is in the log.
+//! What app, operator and backups did, by the audit log of a node of `cargo xtask cluster`, held against
+//! what they may do. It comes last: whatever the other tests had them do is in the log.
 //!
 //! ```text
 //! audit log ─► (account, place, resource, verb) ◄─► Roles
@@ -15,10 +15,10 @@ use reqwest::Method;
 use serde_json::Value;
 
 use famulus_cluster_tests::beside::node;
-use famulus_cluster_tests::kubectl::objects;
+use famulus_cluster_tests::kubectl::{kubectl, objects};
 use famulus_cluster_tests::release::{self, Release, inline};
 
-const ACCOUNTS: [&str; 2] = ["app", "operator"];
+const ACCOUNTS: [&str; 3] = ["app", "operator", "backup"];
 
 /// Rights that no test uses, each with its reason.
 const UNUSED: [(&str, &str, &str); 1] = [(
@@ -38,7 +38,7 @@ struct Done {
 }
 
 #[tokio::test]
-async fn app_and_operator_use_what_they_may_do_and_were_refused_nothing() {
+async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing() {
     // What no other test may have asked for.
     let release = Release::open().await;
     release.apply(&inline("logged", "try", "#!/bin/sh\necho '{}'\n", "")).await;
@@ -47,8 +47,9 @@ async fn app_and_operator_use_what_they_may_do_and_were_refused_nothing() {
     let (status, logs) = release.ask(Method::GET, "/v1/plugins/logged/logs", None).await;
     assert_eq!(status, 200, "{logs}");
     release.delete(&["logged"]).await;
-
     let system = release::name();
+    back_up(&system).await;
+
     let done = read(&system);
     assert!(done.requests > 100, "{} requests are in the log", done.requests);
     assert_eq!(done.refused, BTreeMap::new());
@@ -66,7 +67,17 @@ async fn app_and_operator_use_what_they_may_do_and_were_refused_nothing() {
     assert_eq!(explained.len(), UNUSED.len(), "these are used after all: {UNUSED:?}");
 }
 
-/// What the log says of both accounts.
+/// Takes a backup by hand, which no clock may have done meanwhile.
+async fn back_up(system: &str) {
+    let (from, job) =
+        (format!("--from=cronjob/{system}-backup"), format!("{system}-backup-rights"));
+    kubectl(&["-n", system, "create", "job", &from, &job]).await;
+    let job = format!("job/{job}");
+    kubectl(&["-n", system, "wait", "--for=condition=Complete", "--timeout=5m", &job]).await;
+    kubectl(&["-n", system, "delete", &job]).await;
+}
+
+/// What the log says of these accounts.
 fn read(system: &str) -> Done {
     let path = node().join("audit.log");
     let mut done = Done::default();
@@ -112,7 +123,7 @@ fn note(done: &mut Done, account: &'static str, event: &Value) {
     }
 }
 
-/// What the Roles of both accounts say.
+/// What the Roles of these accounts say.
 async fn granted(system: &str) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for namespace in [system.to_owned(), format!("{system}-sandbox")] {

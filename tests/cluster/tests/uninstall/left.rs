@@ -14,6 +14,8 @@ const OF_ALL: [(&str, &str); 2] =
 /// By kind: the names, with the namespace before them.
 pub(crate) struct Left {
     kinds: BTreeMap<String, Vec<String>>,
+    /// Claims that no volume was made for yet.
+    unbound: Vec<String>,
     /// Who holds whom from being deleted.
     finalizers: Vec<String>,
 }
@@ -32,7 +34,7 @@ impl Left {
     }
 
     async fn now() -> Self {
-        let mut left = Self { kinds: BTreeMap::new(), finalizers: Vec::new() };
+        let mut left = Self { kinds: BTreeMap::new(), unbound: Vec::new(), finalizers: Vec::new() };
         for namespaced in ["true", "false"] {
             let scope = format!("--namespaced={namespaced}");
             let kinds = kubectl(&["api-resources", "--verbs=list", "-o", "name", &scope]).await;
@@ -64,6 +66,9 @@ impl Left {
             self.finalizers.push(format!("{kind} {own}: {}", text(finalizer)));
         }
         let named = if namespace.is_empty() { own } else { format!("{namespace}/{own}") };
+        if kind == "PersistentVolumeClaim" && object["spec"]["volumeName"].is_null() {
+            self.unbound.push(named.clone());
+        }
         self.kinds.entry(kind).or_default().push(named);
     }
 
@@ -83,15 +88,22 @@ impl Left {
         ];
         assert_eq!(kinds, expected, "{:?}", self.kinds);
         assert_eq!(count("Plugin"), plugins);
-        // Each Plugin has the Secret that its runner mounts and a volume, and so has Postgres.
+        // Each Plugin has the Secret that its runner mounts and a claim, Postgres and the backups have both, too.
         let name = name();
-        let secrets = ["root-key", "token", "database"].map(|of| format!("{name}/{name}-{of}"));
+        let secrets = ["root-key", "token", "database", "backup-database"];
+        let secrets = secrets.map(|of| format!("{name}/{name}-{of}"));
         let found = &self.kinds["Secret"];
         assert!(secrets.iter().all(|secret| found.contains(secret)), "{found:?}");
         assert_eq!(found.len(), secrets.len() + plugins, "{found:?}");
-        let volumes = &self.kinds["PersistentVolumeClaim"];
-        assert!(volumes.contains(&format!("{name}/data-{name}-postgres-0")), "{volumes:?}");
-        assert_eq!((volumes.len(), count("PersistentVolume")), (plugins + 1, plugins + 1));
+        let (data, backups) =
+            (format!("{name}/data-{name}-postgres-0"), format!("{name}/{name}-backup"));
+        let claims = &self.kinds["PersistentVolumeClaim"];
+        assert!(claims.contains(&data) && claims.contains(&backups), "{claims:?}");
+        assert_eq!(claims.len(), plugins + 2, "{claims:?}");
+        // The volume for backups is made when the first of them is taken.
+        let unbound = &self.unbound;
+        assert!(unbound.iter().all(|claim| *claim == backups), "{unbound:?}");
+        assert_eq!(count("PersistentVolume"), claims.len() - unbound.len());
         let of_ours = self.finalizers.iter().filter(|one| one.contains("famulus.dev/"));
         assert_eq!(of_ours.collect::<Vec<_>>(), Vec::<&String>::new());
     }

@@ -93,6 +93,6 @@ fn commands() -> Vec<Vec<String>> {
     let commands = rows.filter_map(|row| row.split("`kubectl ").nth(1)?.split('`').next());
     let words = |command: &str| command.split(' ').map(str::to_owned).collect();
     let commands: Vec<Vec<String>> = commands.map(words).collect();
-    assert_eq!(commands.len(), 4, "{commands:?}");
+    assert_eq!(commands.len(), 5, "{commands:?}");
     commands
 }

@@ -11,8 +11,8 @@ use super::place::Place;
 use super::{enter, load};
 
 /// The images of a release, with both runners.
-pub(super) const IMAGES: [&str; 6] =
-    ["app", "operator", "runner-slim", "runner-full", "postgres", "resolver"];
+pub(super) const IMAGES: [&str; 7] =
+    ["app", "operator", "runner-slim", "runner-full", "postgres", "backup", "resolver"];
 
 /// The release and its namespace.
 pub(super) const NAME: &str = "famulus";
@@ -56,6 +56,7 @@ pub(super) async fn looked_at(
     let mut inside = enter::as_inside(place, program)?;
     inside.env("FAMULUS_TEST_KUBECTL", place.at("kubectl"));
     inside.env("FAMULUS_TEST_HELM", helm);
+    inside.env("FAMULUS_TEST_S3", super::s3(shell).await?);
     inside.env("FAMULUS_TEST_NODE", &place.folder);
     inside.env("FAMULUS_TEST_XTASK", std::env::current_exe()?);
     Ok(inside)

@@ -25,16 +25,11 @@ pub(super) enum Fetched {
     Node,
 }
 
+const APP: Program = Program { package: "famulus-server", name: "famulus" };
 const RUNNER: Program = Program { package: "famulus-runner", name: "famulus-runner" };
 
-pub(super) static IMAGES: [Image; 6] = [
-    Image {
-        name: "app",
-        folder: "app",
-        stage: None,
-        program: Some(Program { package: "famulus-server", name: "famulus" }),
-        fetched: &[],
-    },
+pub(super) static IMAGES: [Image; 7] = [
+    Image { name: "app", folder: "app", stage: None, program: Some(APP), fetched: &[] },
     Image {
         name: "operator",
         folder: "operator",
@@ -57,6 +52,13 @@ pub(super) static IMAGES: [Image; 6] = [
         fetched: &[Fetched::Uv, Fetched::Node],
     },
     Image { name: "postgres", folder: "postgres", stage: None, program: None, fetched: &[] },
+    Image {
+        name: "backup",
+        folder: "postgres",
+        stage: Some("backup"),
+        program: Some(APP),
+        fetched: &[],
+    },
     Image { name: "resolver", folder: "resolver", stage: None, program: None, fetched: &[] },
 ];
 
@@ -98,6 +100,8 @@ mod tests {
         };
         check("app", &format!("localhost/famulus/app:{VERSION}"));
         check("runner-slim", &format!("localhost/famulus/runner:{VERSION}-slim"));
+        check("postgres", &format!("localhost/famulus/postgres:{VERSION}"));
+        check("backup", &format!("localhost/famulus/postgres:{VERSION}-backup"));
         assert!(Image::parse("runner").is_err());
     }
 

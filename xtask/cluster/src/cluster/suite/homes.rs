@@ -50,8 +50,11 @@ pub(super) struct Home {
 /// It reads what the others had app and operator do.
 const RIGHTS: Target = Target::new("rights", "1");
 
-/// Nothing is installed afterwards, so the chart's own tests come before it.
+/// It leaves nothing, so the chart's own tests come before it.
 pub(super) const UNINSTALL: Target = Target::new("uninstall", "1");
+
+/// It installs for itself, where nothing is.
+const BACKUP: Target = Target::new("backup", "1");
 
 /// What takes longest is first.
 pub(super) const HOMES: [Home; 3] = [
@@ -65,6 +68,7 @@ pub(super) const HOMES: [Home; 3] = [
             Target::new("hostile", "2"),
             RIGHTS,
             UNINSTALL,
+            BACKUP,
         ],
     },
     // What changes policies and kills parts of the node wants a cluster of its own.
@@ -83,7 +87,7 @@ pub(super) const HOMES: [Home; 3] = [
     Home {
         name: "open",
         variant: Variant::PLAIN,
-        values: &["--set", "postgres.persistence.enabled=false"],
+        values: &["--set", "postgres.persistence.enabled=false,backup.enabled=false"],
         targets: &[
             Target::that_needs(Needs::OpenNetwork, "open", "1"),
             Target::that_needs(Needs::Nothing, "granted", "1"),

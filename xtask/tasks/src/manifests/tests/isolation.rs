@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CASES, kind, list, namespace, objects, one, release, text};
+use super::{CASES, Case, called, kind, list, namespace, objects, one, pod_labels, release, text};
 
 /// What `Internet` never means. The issue of each range is in RFC 6890 and its registry.
 const DENIED: [&str; 14] = [
@@ -42,14 +42,108 @@ fn nothing_goes_in_or_out_by_default() {
     assert!(system.get("ingress").is_none() && system.get("egress").is_none());
     let ours = json!({"app.kubernetes.io/name": "famulus", "app.kubernetes.io/instance": "home"});
     assert_eq!(system["podSelector"]["matchLabels"], ours);
-    for object in &objects {
-        if let "Deployment" | "StatefulSet" | "Job" = kind(object) {
-            for (label, value) in ours.as_object().unwrap() {
-                let labels = &object["spec"]["template"]["metadata"]["labels"];
-                assert_eq!(labels[label], *value, "{}", super::name(object));
+}
+
+/// What its component may, and nothing beside: a Pod that no policy opens anything to is closed.
+#[test]
+fn each_pod_is_selected_by_the_policy_of_its_component() {
+    for case in &CASES {
+        let objects = objects(case);
+        let policies = || {
+            let policies = objects.iter().filter(|object| kind(object) == "NetworkPolicy");
+            policies.filter(|policy| namespace(policy) == "assistant")
+        };
+        for object in &objects {
+            let Some(labels) = pod_labels(object) else { continue };
+            let called = called(case, object);
+            assert_eq!(namespace(object), "assistant", "{called}");
+            let component = text(labels, "/app.kubernetes.io~1component");
+            match kind(object) {
+                "CronJob" => assert_eq!(component, "backup", "{called}"),
+                "Job" if super::name(object).starts_with("home-restore-") => {
+                    assert_eq!(component, "restore", "{called}");
+                }
+                _ => {}
             }
+            let selects = |policy: &&Value| {
+                let selector = policy.pointer("/spec/podSelector/matchLabels").unwrap();
+                let mut wanted = selector.as_object().unwrap().iter();
+                wanted.all(|(label, value)| labels[label] == *value)
+            };
+            let selected: Vec<&str> = policies().filter(selects).map(super::name).collect();
+            assert_eq!(selected, ["home-default-deny", &format!("home-{component}")], "{called}");
+        }
+        for component in ["backup", "restore"] {
+            let mut labels = objects.iter().filter_map(pod_labels);
+            let policy = format!("home-{component}");
+            assert_eq!(
+                policies().any(|object| super::name(object) == policy),
+                labels.any(|labels| labels["app.kubernetes.io/component"] == component),
+                "{}: {policy}",
+                case.name
+            );
         }
     }
+}
+
+/// As policies name the Pods of a component.
+fn component(name: &str) -> Value {
+    json!({"matchLabels": {
+        "app.kubernetes.io/name": "famulus",
+        "app.kubernetes.io/instance": "home",
+        "app.kubernetes.io/component": name,
+    }})
+}
+
+#[test]
+fn backups_reach_names_the_api_server_the_database_and_the_store_alone() {
+    let tcp = |port: u16| json!({"protocol": "TCP", "port": port});
+    let check = |case: &Case, names: &[&str], database: &Value, store: Option<u16>| {
+        let objects = objects(case);
+        for name in names {
+            let policy = policy(&objects, "assistant", &format!("home-{name}"));
+            let mut egress = vec![
+                json!({"ports": [{"protocol": "UDP", "port": 53}, tcp(53)]}),
+                json!({"ports": [tcp(443), tcp(6443)]}),
+                database.clone(),
+            ];
+            egress.extend(store.map(|port| json!({"ports": [tcp(port)]})));
+            let expected = json!({
+                "podSelector": component(name),
+                "policyTypes": ["Egress"],
+                "egress": egress,
+            });
+            assert_eq!(*policy, expected, "{}: {name}", case.name);
+        }
+    };
+    let ours = json!({"ports": [tcp(5432)], "to": [{"podSelector": component("postgres")}]});
+    let own = json!({"ports": [tcp(6432)]});
+    let [defaults, _, _, _, _, everything, restored, own_backups] = &CASES;
+    check(defaults, &["backup"], &ours, None);
+    check(everything, &["backup"], &ours, Some(9000));
+    check(restored, &["backup", "restore"], &ours, Some(443));
+    check(own_backups, &["backup"], &own, None);
+}
+
+#[test]
+fn postgres_lets_in_the_app_the_migration_and_who_backs_it_up_alone() {
+    let check = |objects: &[Value], components: &[&str]| {
+        let policy = policy(objects, "assistant", "home-postgres");
+        let from: Vec<Value> =
+            components.iter().map(|name| json!({"podSelector": component(name)})).collect();
+        let expected = json!({
+            "podSelector": component("postgres"),
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"protocol": "TCP", "port": 5432}], "from": from}],
+        });
+        assert_eq!(*policy, expected);
+    };
+    let [defaults, _, _, _, _, everything, restored, _] = &CASES;
+    check(&objects(defaults), &["app", "migrate", "backup"]);
+    check(&objects(everything), &["app", "migrate", "backup"]);
+    check(&objects(restored), &["app", "migrate", "backup", "restore"]);
+    let without = release("home", "assistant", &["--set", "backup.enabled=false"]);
+    check(&without, &["app", "migrate"]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ struct Case {
     args: &'static [&'static str],
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case { name: "defaults", args: &[] },
     Case {
         name: "a Postgres of one's own",
@@ -37,6 +37,14 @@ const CASES: [Case; 6] = [
     Case { name: "for kubectl", args: &["--set", "hooks.enabled=false"] },
     Case { name: "everything by other names", args: EXISTING },
     Case { name: "everything on", args: EVERYTHING },
+    Case { name: "restored from a bucket", args: RESTORED },
+    Case {
+        name: "backups of a Postgres of one's own",
+        args: &[
+            "--set",
+            "database.existingSecret=mine,database.port=6432,backup.database.existingSecret=reader",
+        ],
+    },
 ];
 
 const EXISTING: &[&str] = &[
@@ -73,6 +81,19 @@ const EVERYTHING: &[&str] = &[
     "plugins.packages.existingSecret=mirror",
     "--set",
     "image.pullSecrets={pull},plugins.runtimeClassName=gvisor,plugins.nodeSelector.disk=ssd",
+    "--set",
+    "backup.s3.bucket=b,backup.s3.existingSecret=s3,backup.s3.ca.existingSecret=ca",
+    "--set",
+    "backup.s3.prefix=home/,backup.s3.endpoint=https://s3.home.example:9000,backup.keep.yearly=9",
+    "--set",
+    "backup.recipient=age1abc,backup.identity.existingSecret=identity",
+];
+
+const RESTORED: &[&str] = &[
+    "--set",
+    "backup.s3.bucket=b,backup.s3.existingSecret=s3",
+    "--set",
+    "restore.from=latest,restore.at=2026-11-24T18:00:00Z",
 ];
 
 /// The objects of a case, for the release `home` in the namespace `assistant`.
@@ -145,11 +166,32 @@ fn one<'a>(objects: &'a [Value], wanted: &str, called: &str) -> &'a Value {
 
 /// The Pods that an object makes, or is.
 fn pod(object: &Value) -> Option<&Value> {
+    template(object)?.get("spec")
+}
+
+/// The labels of those Pods.
+fn pod_labels(object: &Value) -> Option<&Value> {
+    template(object)?.pointer("/metadata/labels")
+}
+
+fn template(object: &Value) -> Option<&Value> {
     match kind(object) {
-        "Pod" => object.get("spec"),
-        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => object.pointer("/spec/template/spec"),
+        "Pod" => Some(object),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => object.pointer("/spec/template"),
+        "CronJob" => object.pointer("/spec/jobTemplate/spec/template"),
         _ => None,
     }
+}
+
+/// All containers of a Pod, those that come first included.
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    list(pod, "/initContainers").iter().chain(list(pod, "/containers"))
+}
+
+/// What a variable of a container says.
+fn variable<'a>(container: &'a Value, called: &str) -> Option<&'a str> {
+    let found = list(container, "/env").iter().find(|variable| variable["name"] == called);
+    found.map(|variable| text(variable, "/value"))
 }
 
 fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {

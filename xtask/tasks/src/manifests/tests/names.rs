@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{CASES, called, kind, list, name, namespace, objects, pod, release, text};
+use super::{CASES, called, containers, kind, list, name, namespace, objects, pod, release, text};
 
 /// Every kind that the chart has, and whether it belongs to a namespace.
-const KINDS: [(&str, bool); 21] = [
+const KINDS: [(&str, bool); 23] = [
     ("ConfigMap", true),
+    ("CronJob", true),
     ("CustomResourceDefinition", false),
     ("Deployment", true),
     ("Ingress", true),
@@ -21,6 +22,7 @@ const KINDS: [(&str, bool); 21] = [
     ("Pod", true),
     ("PodDisruptionBudget", true),
     ("PriorityClass", false),
+    ("PrometheusRule", true),
     ("ResourceQuota", true),
     ("Role", true),
     ("RoleBinding", true),
@@ -74,7 +76,7 @@ fn one_value_names_the_registry_of_all_images() {
     let args = ["--set-string", "image.registry=registry.example/famulus,image.tag=7"];
     let mut images = BTreeSet::new();
     for object in release("home", "assistant", &args) {
-        for container in pod(&object).into_iter().flat_map(|pod| list(pod, "/containers")) {
+        for container in pod(&object).into_iter().flat_map(containers) {
             images.insert(text(container, "/image").to_owned());
             let is_image = |variable: &&Value| {
                 text(variable, "/name").starts_with("FAMULUS_OPERATOR_RUNNER_IMAGE")
@@ -83,8 +85,15 @@ fn one_value_names_the_registry_of_all_images() {
             images.extend(runners.map(|runner| text(runner, "/value").to_owned()));
         }
     }
-    let expected =
-        ["app:7", "operator:7", "postgres:7", "resolver:7", "runner:7-full", "runner:7-slim"];
+    let expected = [
+        "app:7",
+        "operator:7",
+        "postgres:7",
+        "postgres:7-backup",
+        "resolver:7",
+        "runner:7-full",
+        "runner:7-slim",
+    ];
     assert_eq!(images, expected.map(|image| format!("registry.example/famulus/{image}")).into());
 }
 

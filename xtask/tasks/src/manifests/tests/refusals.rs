@@ -17,6 +17,8 @@ fn an_unknown_key_is_refused_by_its_name() {
         ("network.buildHosts[0].address=x", "at '/network/buildHosts/0'"),
         ("plugins.resources.limit.cpu=1", "at '/plugins/resources'"),
         ("image.runner.flavor=slim", "at '/image/runner'"),
+        ("backup.s3.buket=b", "at '/backup/s3'"),
+        ("restore.to=x", "at '/restore'"),
     ];
     for (value, expected) in nested {
         check(&["--set", value], expected);
@@ -35,6 +37,10 @@ fn a_value_of_the_wrong_form_is_refused() {
         ("plugins.packages.npm=npm.example", "at '/plugins/packages/npm'"),
         ("resolver.forwardTo={dns.example}", "at '/resolver/forwardTo/0'"),
         ("sandbox.namespace=a.b", "at '/sandbox/namespace'"),
+        ("backup.schedule=daily", "at '/backup/schedule'"),
+        ("backup.verify.schedule=TZ=Asia/Tokyo 17 4 * * 0", "at '/backup/verify/schedule'"),
+        ("backup.s3.endpoint=https://me:secret@host", "at '/backup/s3/endpoint'"),
+        ("restore.from=latest,restore.at=yesterday", "at '/restore/at'"),
     ];
     for (value, expected) in table {
         check(&["--set", value], expected);
@@ -50,6 +56,20 @@ fn values_that_contradict_each_other_are_refused_with_a_remedy() {
         ("app.ingress.enabled=true", "name the host"),
         ("app.model.baseUrl=http://host/v1", "name the model"),
         ("priorityClass.create=true,priorityClass.name=x", "set one of them"),
+        ("backup.recipient=x", "no public key of age"),
+        ("backup.s3.bucket=b", "access-key-id"),
+        ("backup.s3.endpoint=https://x", "name the bucket"),
+        (
+            "backup.s3.bucket=b,backup.s3.existingSecret=s3,backup.persistence.existingClaim=c",
+            "two places for backups",
+        ),
+        ("restore.from=latest", "nothing says where the backup is"),
+        (
+            "restore.from=latest,backup.persistence.existingClaim=c,hooks.enabled=false",
+            "takes Helm's hooks",
+        ),
+        // Who takes no backup may restore one.
+        ("restore.from=latest,backup.s3.bucket=b,backup.enabled=false", "access-key-id"),
     ];
     for (value, expected) in table {
         check(&["--set", value], expected);

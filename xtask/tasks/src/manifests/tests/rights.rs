@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::{CASES, called, kind, list, name, namespace, objects};
+use super::{CASES, Case, called, kind, list, name, namespace, objects};
 
 /// Role, where it holds (S: sandbox, R: the release's own), and its rules in short.
-const RIGHTS: [(&str, &str, &[&str]); 6] = [
+type Granted = (&'static str, &'static str, &'static [&'static str]);
+
+/// Of every release.
+const RIGHTS: [Granted; 5] = [
     (
         "home-app",
         "S",
@@ -40,7 +43,6 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
             "coordination.k8s.io leases (home-operator): get update",
         ],
     ),
-    ("home-bootstrap", "R", &[" secrets: create", " namespaces (assistant): patch"]),
     (
         "home-retire",
         "R",
@@ -63,27 +65,52 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
     ),
 ];
 
+const BOOTSTRAP: Granted =
+    ("home-bootstrap", "R", &[" secrets: create", " namespaces (assistant): patch"]);
+
+/// Where backups go to a claim of the release.
+const BOOTSTRAP_WITH_A_CLAIM: Granted = (
+    "home-bootstrap",
+    "R",
+    &[" secrets: create", " persistentvolumeclaims: create", " namespaces (assistant): patch"],
+);
+
+const BACKUP: Granted = ("home-backup", "S", &["famulus.dev plugins: list"]);
+
+const RESTORE_SECRETS: Granted = ("home-restore-secrets", "R", &[" secrets: create"]);
+const RESTORE: Granted = ("home-restore", "S", &["famulus.dev plugins: create"]);
+
 #[test]
 fn these_are_all_rights_that_there_are() {
-    let objects = objects(&CASES[0]);
-    let mut found: Vec<(String, &str, Vec<String>)> = Vec::new();
-    for role in objects.iter().filter(|object| kind(object) == "Role") {
-        let place = if namespace(role) == "assistant" { "R" } else { "S" };
-        found.push((
-            name(role).to_owned(),
-            place,
-            list(role, "/rules").iter().map(short).collect(),
-        ));
-    }
-    let mut expected: Vec<(String, &str, Vec<String>)> = RIGHTS
-        .iter()
-        .map(|(name, place, rules)| {
-            ((*name).to_owned(), *place, rules.iter().map(ToString::to_string).collect())
-        })
-        .collect();
-    found.sort();
-    expected.sort();
-    assert_eq!(found, expected);
+    let check = |case: &Case, further: &[Granted]| {
+        let objects = objects(case);
+        let mut found: Vec<(String, &str, Vec<String>)> = Vec::new();
+        for role in objects.iter().filter(|object| kind(object) == "Role") {
+            let place = if namespace(role) == "assistant" { "R" } else { "S" };
+            found.push((
+                name(role).to_owned(),
+                place,
+                list(role, "/rules").iter().map(short).collect(),
+            ));
+        }
+        let mut expected: Vec<(String, &str, Vec<String>)> = RIGHTS
+            .iter()
+            .chain(further)
+            .map(|(name, place, rules)| {
+                ((*name).to_owned(), *place, rules.iter().map(ToString::to_string).collect())
+            })
+            .collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{}", case.name);
+    };
+    let [defaults, own_postgres, _, _, existing, everything, restored, own_backups] = &CASES;
+    check(defaults, &[BOOTSTRAP_WITH_A_CLAIM, BACKUP]);
+    check(own_postgres, &[BOOTSTRAP]);
+    check(existing, &[BOOTSTRAP_WITH_A_CLAIM, BACKUP]);
+    check(everything, &[BOOTSTRAP, BACKUP]);
+    check(restored, &[BOOTSTRAP, BACKUP, RESTORE_SECRETS, RESTORE]);
+    check(own_backups, &[BOOTSTRAP_WITH_A_CLAIM, BACKUP]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What one part is told of another is what that other part is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use serde_json::{Value, json};
 use xtask_shell::workspace::root;
 
-use super::{CASES, kind, list, namespace, objects, one, pod, release, text};
+use super::{
+    CASES, called, containers, kind, list, namespace, objects, one, pod, release, text, variable,
+};
 
 fn environment(object: &Value) -> BTreeMap<&str, &str> {
     let container = &list(pod(object).unwrap(), "/containers")[0];
@@ -108,14 +110,70 @@ fn what_the_chart_asks_for_is_there() {
         let setting = name.strip_prefix("FAMULUS_OPERATOR_").unwrap();
         assert!(settings.contains(&format!("\"{setting}\"")), "the operator has no {setting}");
     }
-    let keys = source("app/server/src/config/keys.rs");
-    for name in environment(one(&objects, "Deployment", "home")).keys() {
-        let Some(path) = name.strip_prefix("FAMULUS_").filter(|path| path.contains("__")) else {
-            continue;
-        };
-        let key = path.to_lowercase().replace("__", ".");
-        assert!(keys.contains(&format!("\"{key}\"")), "the app has no key {key}");
+    let standing = source("app/server/src/backup/standing.rs");
+    let counted = standing + &source("app/server/src/backup/told.rs");
+    for rule in list(one(&objects, "PrometheusRule", "home-backup"), "/spec/groups/0/rules") {
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let words = text(rule, "/expr").split(|letter: char| !is_name(letter));
+        let metrics: Vec<&str> = words.filter(|word| word.starts_with("famulus_")).collect();
+        assert!(!metrics.is_empty(), "{rule}");
+        for metric in metrics {
+            assert!(counted.contains(&format!("!(\"{metric}\")")), "there is no metric {metric}");
+        }
     }
+}
+
+/// A variable that is no key ends the program that reads it, in a backup at night.
+#[test]
+fn what_the_assistant_s_program_is_told_are_keys_of_its_configuration() {
+    let keys = fs::read_to_string(root().join("app/server/src/config/keys.rs")).unwrap();
+    let options = ["FAMULUS_CONFIG", "FAMULUS_URL", "FAMULUS_TOKEN"];
+    let mut programs = BTreeSet::new();
+    for case in &CASES {
+        for object in objects(case) {
+            let is_ours = |container: &&Value| {
+                let image = text(container, "/image");
+                image.starts_with("localhost/famulus/app:") || image.ends_with("-backup")
+            };
+            for container in pod(&object).into_iter().flat_map(containers).filter(is_ours) {
+                programs.insert(text(container, "/name").to_owned());
+                let names = list(container, "/env").iter().map(|variable| text(variable, "/name"));
+                for name in names.filter(|name| !options.contains(name)) {
+                    let Some(path) = name.strip_prefix("FAMULUS_") else { continue };
+                    let key = path.to_lowercase().replace("__", ".");
+                    let known = keys.contains(&format!("\"{key}\""));
+                    assert!(known, "{}: the app has no key {key}", called(case, &object));
+                }
+            }
+        }
+    }
+    let expected = ["app", "backup", "chat", "migrate", "plugin", "restore", "restored"];
+    assert_eq!(programs, expected.map(str::to_owned).into());
+}
+
+#[test]
+fn every_claim_is_made_or_given() {
+    let check = |objects: &[Value], made: &[&str], used: &[&str]| {
+        let bootstrap = &pod(one(objects, "Job", "home-bootstrap")).unwrap()["containers"][0];
+        let claims = variable(bootstrap, "FAMULUS_BOOTSTRAP_CLAIMS").unwrap_or("[]");
+        let claims: Value = serde_json::from_str(claims).unwrap();
+        let claims: Vec<&str> =
+            list(&claims, "").iter().map(|claim| text(claim, "/name")).collect();
+        assert_eq!(claims, made);
+        let volumes = objects.iter().filter_map(pod).flat_map(|pod| list(pod, "/volumes"));
+        let named: BTreeSet<&str> = volumes
+            .filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str())
+            .collect();
+        assert_eq!(named, used.iter().copied().collect());
+    };
+    let [defaults, own_postgres, _, _, _, everything, restored, own_backups] = &CASES;
+    check(&objects(defaults), &["home-backup"], &["home-backup"]);
+    check(&objects(own_postgres), &[], &[]);
+    check(&objects(everything), &[], &[]);
+    check(&objects(restored), &[], &[]);
+    check(&objects(own_backups), &["home-backup"], &["home-backup"]);
+    let given = "backup.persistence.existingClaim=kept,restore.from=latest";
+    check(&release("home", "assistant", &["--set", given]), &[], &["kept"]);
 }
 
 /// A Service that selects nobody, or a port that nobody has, is found here and not in a cluster.
@@ -134,7 +192,7 @@ fn every_service_finds_its_pods_and_their_ports() {
                     selector.iter().all(|(label, value)| labels[label] == *value)
                 })
                 .collect();
-            let called = super::called(case, service);
+            let called = called(case, service);
             assert_eq!(selected.len(), 1, "{called}");
             let ports = list(pod(selected[0]).unwrap(), "/containers/0/ports");
             for port in list(service, "/spec/ports") {
@@ -163,20 +221,67 @@ fn manifests_for_kubectl_have_no_hooks() {
 /// Beside the Job, whatever it needs is there before it.
 #[test]
 fn a_hook_s_rights_come_before_its_job() {
-    let objects = objects(&CASES[0]);
-    let annotation = |object: &Value, name: &str| {
-        text(object, &format!("/metadata/annotations/helm.sh~1{name}")).to_owned()
-    };
-    for job in objects.iter().filter(|object| kind(object) == "Job") {
-        let account = text(job, "/spec/template/spec/serviceAccountName");
-        let events = annotation(job, "hook");
-        assert!(!events.is_empty());
-        let weight: i32 = annotation(job, "hook-weight").parse().unwrap();
-        let needed = objects.iter().filter(|object| super::name(object) == account);
-        for object in needed.filter(|object| kind(object) != "Job") {
-            assert_eq!(annotation(object, "hook"), events, "{}", super::name(object));
-            let own: i32 = annotation(object, "hook-weight").parse().unwrap();
-            assert!(own < weight, "{}", super::name(object));
+    for case in [&CASES[0], &CASES[6]] {
+        let objects = objects(case);
+        let (hooks, others): (Vec<&Value>, Vec<&Value>) = objects
+            .iter()
+            .filter(|object| kind(object) == "Job")
+            .partition(|job| !annotation(job, "hook").is_empty());
+        let others: Vec<&str> = others
+            .into_iter()
+            .map(|job| text(job, "/spec/template/spec/serviceAccountName"))
+            .collect();
+        let restored = case.name == "restored from a bucket";
+        assert_eq!(others, if restored { vec!["home-restore"] } else { vec![] });
+        for job in hooks {
+            let account = text(job, "/spec/template/spec/serviceAccountName");
+            let needed = objects.iter().filter(|object| super::name(object) == account);
+            for object in needed.filter(|object| kind(object) != "Job") {
+                let called = called(case, object);
+                assert_eq!(annotation(object, "hook"), annotation(job, "hook"), "{called}");
+                assert!(weight(object) < weight(job), "{called}");
+            }
         }
     }
+}
+
+fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
+    text(object, &format!("/metadata/annotations/helm.sh~1{name}"))
+}
+
+fn weight(hook: &Value) -> i32 {
+    annotation(hook, "hook-weight").parse().unwrap()
+}
+
+/// Root key and token are back before a release makes its own, and nobody works on a database that
+/// is not restored.
+#[test]
+fn a_restore_comes_before_what_it_restores_is_used() {
+    let objects = objects(&CASES[6]);
+    let words = |container: &Value| {
+        let words = list(container, "/args").iter().filter_map(Value::as_str);
+        words.map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    let at = "--at 2026-11-24T18:00:00Z";
+
+    let secrets = one(&objects, "Job", "home-restore-secrets");
+    assert_eq!(annotation(secrets, "hook"), "pre-install");
+    assert!(weight(secrets) < weight(one(&objects, "Job", "home-bootstrap")));
+    assert_eq!(
+        words(&pod(secrets).unwrap()["containers"][0]),
+        format!(
+            "restore-secrets latest --release home --namespace assistant {at} \
+             --root-key home-root-key --token home-token"
+        )
+    );
+
+    let is_database = |object: &&Value| {
+        kind(object) == "Job" && pod(object).unwrap()["serviceAccountName"] == "home-restore"
+    };
+    let database = objects.iter().find(is_database).unwrap();
+    assert_eq!(words(&pod(database).unwrap()["containers"][0]), format!("restore latest {at}"));
+
+    let app = pod(one(&objects, "Deployment", "home")).unwrap();
+    let first: Vec<String> = list(app, "/initContainers").iter().map(words).collect();
+    assert_eq!(first, ["restore latest --wait"]);
 }

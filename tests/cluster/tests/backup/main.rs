@@ -1,0 +1,183 @@
+//! Backups as a cluster takes them, into a store beside it. Then both namespaces are deleted, and what was
+//! in them comes back by the documented commands. It needs a node of `cargo xtask cluster` that is given
+//! up afterwards.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../../../../app/backup/tests/support/s3.rs"]
+#[expect(dead_code, reason = "no store dies here")]
+mod store;
+
+use famulus_cluster_tests::helm::{CHART, VALUES, helm};
+use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, object, objects, tried, until};
+use famulus_cluster_tests::release::{Release, inline, name};
+use serde_json::Value;
+
+use store::Server;
+
+const PLUGIN: &str = "keeper";
+const TOOL: &str = "#!/bin/sh\necho '{\"it\": \"ran\"}'\n";
+const FACT: &str = "my ship is called Argo";
+
+/// What a Pod reaches the node under.
+const NODE: [u8; 4] = [198, 51, 100, 1];
+
+/// A pair of keys of this test's own.
+const RECIPIENT: &str = "age1tt64c375dvk2wdmkjarhgpcvfyhpkprxrdj9uxljpl0e9z9vzu4scjezkc";
+const IDENTITY: &str = "AGE-SECRET-KEY-1K4K707Q63PYQ7974QVXZG5TJDET6VJWC349U87PZAGX8WPU089FS8W8RGH";
+
+#[tokio::test]
+async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
+    let store = Server::start_on(NODE.into());
+    begin_from_nothing().await;
+    install(&store, &[]).await;
+    let release = Release::open().await;
+    release.apply(&inline(PLUGIN, "try", TOOL, "")).await;
+    let before = release.condition(PLUGIN, "Ready=True").await;
+    release.chat(&format!("remember that {FACT}")).await;
+    stands(&release, "none yet").await;
+
+    run("backup", "first").await;
+    stands(&release, "the last is ").await;
+    run("backup-verify", "look").await;
+    stands(&release, "was restored to see").await;
+    nothing_is_readable(&store, &release);
+    let token = release.token.clone();
+    drop(release);
+
+    begin_from_nothing().await;
+    install(&store, &["--set", "restore.from=latest"]).await;
+    let release = Release::open().await;
+    assert_eq!(release.token, token, "the owner's token works as before");
+    let reply = release.chat("what is my ship called?").await;
+    assert!(reply.contains(FACT), "{reply}");
+    let after = release.condition(PLUGIN, "Ready=True").await;
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["status"]["revision"], before["status"]["revision"]);
+    let told = release.told(&format!("run try of {PLUGIN}")).await;
+    assert_eq!(told["it"], "ran");
+    let restored = log_of("app.kubernetes.io/component=restore").await;
+    for words in
+        ["is restored: everything up to", "messages were on their way out", "It did not hold"]
+    {
+        assert!(restored.contains(words), "{restored}");
+    }
+    // An upgrade with the same values restores nothing anew, and takes a backup only where the database changes.
+    release.chat("remember that my boat is called Swan").await;
+    drop(release);
+    upgrade(&store, &["--set", "restore.from=latest", "--set", "app.log=info\\,x=info"]).await;
+    let release = Release::open().await;
+    let reply = release.chat("what is my boat called?").await;
+    assert!(reply.contains("Swan"), "{reply}");
+    run("backup", "second").await;
+    stands(&release, "the last is ").await;
+}
+
+/// Nothing is installed, and neither namespace is there.
+async fn begin_from_nothing() {
+    let (own, sandbox) = (name(), format!("{}-sandbox", name()));
+    if tried(&["-n", &own, "get", "deployment", &own]).await.is_ok() {
+        // A namespace goes whatever is in it; a definition that is kept would be another release's.
+        kubectl(&["delete", "namespace", &own, &sandbox, "--timeout=5m"]).await;
+    }
+    kubectl(&["delete", "namespace", &own, &sandbox, "--ignore-not-found", "--timeout=5m"]).await;
+    until("both namespaces are gone", LONG, async || {
+        let left = [object("", "namespace", &own).await, object("", "namespace", &sandbox).await];
+        if left.iter().all(Option::is_none) { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    kubectl(&["create", "namespace", &own]).await;
+    let credentials = [
+        format!("--from-literal=access-key-id={}", store::ACCESS),
+        format!("--from-literal=secret-access-key={}", store::SECRET),
+    ];
+    let [access, secret] = &credentials;
+    kubectl(&["-n", &own, "create", "secret", "generic", "store", access, secret]).await;
+    let identity = format!("--from-literal=identity={IDENTITY}");
+    kubectl(&["-n", &own, "create", "secret", "generic", "backup-key", &identity]).await;
+}
+
+async fn install(store: &Server, more: &[&str]) {
+    run_helm("install", store, more).await;
+}
+
+async fn upgrade(store: &Server, more: &[&str]) {
+    run_helm("upgrade", store, more).await;
+}
+
+async fn run_helm(verb: &str, store: &Server, more: &[&str]) {
+    let endpoint = format!("backup.s3.endpoint={}", store.endpoint());
+    let bucket = format!("backup.s3.bucket={}", store::BUCKET);
+    let recipient = format!("backup.recipient={RECIPIENT}");
+    let name = name();
+    let mut words = vec![verb, &name, CHART, "-f", VALUES, "--wait", "--timeout", "5m"];
+    for value in [
+        &endpoint,
+        &bucket,
+        "backup.s3.prefix=home",
+        "backup.s3.existingSecret=store",
+        &recipient,
+        "backup.identity.existingSecret=backup-key",
+    ] {
+        words.extend(["--set", value]);
+    }
+    words.extend(more);
+    helm(&words).await;
+}
+
+/// Has a CronJob do now what it does by the clock, and waits until that is done.
+async fn run(what: &str, job: &str) {
+    let (own, from) = (name(), format!("cronjob/{}-{what}", name()));
+    kubectl(&["-n", &own, "create", "job", job, "--from", &from]).await;
+    until(&format!("the Job {job} is done"), LONG, async || {
+        let found = object(&own, "job", job).await.ok_or("it is not there")?;
+        if let Some(failed) = condition(&found, "Failed") {
+            let log = kubectl(&["-n", &own, "logs", &format!("job/{job}")]).await;
+            panic!("{failed}: {log}");
+        }
+        let done = condition(&found, "Complete").is_some_and(|it| it["status"] == "True");
+        if done { Ok(()) } else { Err(found["status"].to_string()) }
+    })
+    .await;
+}
+
+/// Waits until the app says this of its backups, and that all is well.
+async fn stands(release: &Release, words: &str) {
+    until(&format!("the backups stand so: {words}"), LONG, async || {
+        let (_, status) = release.ask(reqwest::Method::GET, "/v1/status", None).await;
+        let checks = status["checks"].as_array().ok_or_else(|| status.to_string())?;
+        let is_it = |check: &&Value| check["name"] == "backups";
+        let check = checks.iter().find(is_it).ok_or_else(|| status.to_string())?;
+        let said = check["detail"].as_str().unwrap();
+        if said.contains(words) && check["ok"] == true { Ok(()) } else { Err(check.to_string()) }
+    })
+    .await;
+}
+
+/// What is in the store is sealed.
+fn nothing_is_readable(store: &Server, release: &Release) {
+    let mut folders = vec![store.objects()];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let bytes = std::fs::read(&path).unwrap();
+            for secret in [FACT, &release.token, store::SECRET] {
+                let found = bytes.windows(secret.len()).any(|at| at == secret.as_bytes());
+                assert!(!found, "{}: {secret}", path.display());
+            }
+        }
+    }
+    assert!(files >= 5, "{files}");
+}
+
+async fn log_of(selector: &str) -> String {
+    let pods = objects(&name(), "pods", selector).await;
+    let pod = pods.first().unwrap_or_else(|| panic!("no Pod has {selector}"));
+    kubectl(&["-n", &name(), "logs", pod["metadata"]["name"].as_str().unwrap()]).await
+}
