@@ -26,6 +26,7 @@ use famulus_backup::{
     restore as parts,
 };
 use famulus_cluster::kept::{self, Made};
+use famulus_errors::chain;
 use famulus_lifecycle::Signals;
 use famulus_store::{Connect, HeldBack};
 use secrecy::ExposeSecret;
@@ -57,13 +58,12 @@ pub(super) async fn restore(
     }
     let target = Target::elsewhere(url, &opened.database, false).await?;
     let backups = opened.home.backups.clone();
-    any(&backups).await?;
     let work = async {
         if let Some(restored) = famulus_store::restored(&target.connect()).await? {
             say::line(&format!("{restored} is restored already; the database stays as it is."));
-            let manifest = checked(&backups, &restored).await?;
-            return plugins(opened, &backups, &restored, &manifest).await;
+            return again(opened, &backups, restored).await;
         }
+        any(&backups).await?;
         let there = famulus_store::installation(&target.connect()).await?;
         let died = famulus_store::restore_died(&target.connect()).await?;
         anyhow::ensure!(
@@ -109,6 +109,18 @@ async fn fill(
         Err(error) => {
             famulus_store::undo_restore(&connect).await?;
             Err(error)
+        }
+    }
+}
+
+/// What may be missing of a backup that was restored before, unless it is gone by now.
+async fn again(opened: &Opened, backups: &Backups, restored: String) -> anyhow::Result<()> {
+    match backups.find(&Which::Named(restored.clone()), None).await {
+        Ok((name, manifest)) => plugins(opened, backups, &name, &manifest).await,
+        Err(error) => {
+            let error = chain(&error);
+            say::line(&format!("  Its Plugins are not looked for: {error}."));
+            Ok(())
         }
     }
 }

@@ -172,6 +172,10 @@ async fn a_database_of_somebody_else_is_backed_up_and_comes_back_into_an_empty_o
     assert!(waits.wait().unwrap().success());
     let again = home.good("owner", "second", &["restore", "latest"]);
     assert!(again.contains(&format!("{name} is restored already")), "{again}");
+    let mut gone = home.famulus("owner", "second", &["restore", "latest"]);
+    gone.env("FAMULUS_BACKUP__FOLDER", home.place.0.join("empty"));
+    let again = said_by(gone);
+    assert!(again.contains(&format!("{name} is restored already")), "{again}");
     let up = home.serve("second");
     assert!(up.chat("What is my cat called?").await.contains("Miso"));
     stands(&up, "none yet").await;
