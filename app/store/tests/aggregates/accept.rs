@@ -25,7 +25,7 @@ fn keyed(message: Inbound, key: &str) -> Inbound {
     Inbound { external_id: Some(key.to_owned()), ..message }
 }
 
-async fn file_of(store: &Store, person: PersonId) -> Attachment {
+pub(crate) async fn file_of(store: &Store, person: PersonId) -> Attachment {
     let bytes = stream::iter([Ok(Bytes::from_static(b"the file"))]).boxed();
     let blob = store.put(person, "text/plain", 100, bytes).await.unwrap();
     Attachment { blob, name: "a.txt".into() }

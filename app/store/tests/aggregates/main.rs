@@ -20,6 +20,7 @@ mod plans;
 mod plugins;
 mod retention;
 mod schedules;
+mod sound;
 mod starts;
 mod stream_start;
 mod sweep;
