@@ -19,8 +19,8 @@ const PLUGIN: &str = "keeper";
 const TOOL: &str = "#!/bin/sh\necho '{\"it\": \"ran\"}'\n";
 const FACT: &str = "my ship is called Argo";
 
-/// What a Pod reaches the node under.
-const NODE: [u8; 4] = [198, 51, 100, 1];
+/// The node, as its Pods reach it.
+const NODE: &str = "198.51.100.1";
 
 /// A pair of keys of this test's own.
 const RECIPIENT: &str = "age1tt64c375dvk2wdmkjarhgpcvfyhpkprxrdj9uxljpl0e9z9vzu4scjezkc";
@@ -28,7 +28,7 @@ const IDENTITY: &str = "AGE-SECRET-KEY-1K4K707Q63PYQ7974QVXZG5TJDET6VJWC349U87PZ
 
 #[tokio::test]
 async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
-    let store = Server::start_on(NODE.into());
+    let store = Server::start_on(NODE.parse().unwrap());
     begin_from_nothing().await;
     install(&store, &[]).await;
     let release = Release::open().await;

@@ -147,7 +147,8 @@ fn what_the_assistant_s_program_is_told_are_keys_of_its_configuration() {
             }
         }
     }
-    let expected = ["app", "backup", "chat", "migrate", "plugin", "restore", "restored"];
+    let expected =
+        ["app", "backup", "chat", "first-turn", "migrate", "plugin", "restore", "restored"];
     assert_eq!(programs, expected.map(str::to_owned).into());
 }
 
@@ -284,4 +285,8 @@ fn a_restore_comes_before_what_it_restores_is_used() {
     let app = pod(one(&objects, "Deployment", "home")).unwrap();
     let first: Vec<String> = list(app, "/initContainers").iter().map(words).collect();
     assert_eq!(first, ["restore latest --wait"]);
+
+    let turn = one(&objects, "Job", "home-first-turn");
+    assert_eq!(annotation(turn, "hook"), "post-install");
+    assert!(words(&pod(turn).unwrap()["containers"][0]).starts_with("chat --new "));
 }
