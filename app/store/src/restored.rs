@@ -12,7 +12,7 @@ use crate::{
     sweep,
 };
 use famulus_core::ids::PersonId;
-use famulus_queue::{Class, instant::Instant, lane};
+use famulus_queue::{Class, lane};
 use jiff::Timestamp;
 use sqlx::{Connection, PgConnection};
 
@@ -156,12 +156,11 @@ pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError
 }
 
 impl Store {
-    /// Sees to it that a restored database does not repeat what it did after the backup, and then says
-    /// that it was restored.
+    /// Sees to it that a restored database does not repeat what it did after the backup.
     ///
     /// # Errors
     /// The database failed; this can be done again.
-    pub async fn hold_back(&self, backup: &str, now: Timestamp) -> Result<HeldBack, Error> {
+    pub async fn hold_back(&self, now: Timestamp) -> Result<HeldBack, Error> {
         let messages = self.hold_messages().await?;
         let mut slots = 0;
         loop {
@@ -179,19 +178,11 @@ impl Store {
         .await
         .map_err(Error::on("count the turns that go on"))?;
         // What was told of backups before is not of this database.
-        let told = "say that the database was restored";
+        let told = "forget how backups stood";
         sqlx::query!("delete from backup_report")
             .execute(&mut *tx)
             .await
             .map_err(Error::on(told))?;
-        sqlx::query!(
-            "insert into backup_report (kind, backup, at) values ('restored', $1, $2)",
-            backup,
-            Instant(now) as Instant,
-        )
-        .execute(&mut *tx)
-        .await
-        .map_err(Error::on(told))?;
         tx.commit().await.map_err(Error::on(told))?;
         Ok(HeldBack { messages, slots, turns: turns.unsigned_abs() })
     }

@@ -25,7 +25,7 @@ use famulus_backup::{
 use famulus_core::{Clock, clock::SystemClock};
 use famulus_lifecycle::Signals;
 use famulus_local::postgres::Running;
-use famulus_store::{Connect, HeldBack, Installation, Store};
+use famulus_store::{Connect, HeldBack, Installation, Report, ReportKind, Store};
 use std::{
     fs::OpenOptions,
     io::{self, BufRead, Write},
@@ -155,9 +155,30 @@ async fn fill(
 /// What a restored database must not do again.
 pub(super) async fn hold_back(target: &Target, name: &str) -> anyhow::Result<HeldBack> {
     let (store, _nobody_works) = Store::connect(target.connect(), CancellationToken::new()).await?;
-    let held = store.hold_back(name, SystemClock.now()).await;
+    let held = store.hold_back(SystemClock.now()).await;
     store.close().await;
-    Ok(held?)
+    let held = held?;
+    // The last that is done, and what somebody who waits looks for.
+    let report = Report {
+        kind: ReportKind::Restored,
+        backup: Some(name.to_owned()),
+        at: SystemClock.now(),
+        reason: Some(in_words(name, held)),
+    };
+    famulus_store::report_backup(&target.connect(), &report).await?;
+    Ok(held)
+}
+
+/// For the owner, who may not have been there.
+fn in_words(name: &str, held: HeldBack) -> String {
+    let HeldBack { messages, slots, turns } = held;
+    format!(
+        "This assistant was restored from the backup {name}; what was said since then is lost. On \
+         their way out were {messages} messages: they may have been sent since, and are not sent \
+         again unless you say so (GET /v1/outbox?state=unknown, POST /v1/outbox/ID/retry). Of \
+         schedules {slots} slots passed since, and count as missed. Turns that had not ended and go \
+         on: {turns}."
+    )
 }
 
 /// Changes the names, and lets the old database go when the new one answers.

@@ -6,6 +6,7 @@ use super::{
     home::Opened,
     standing::{HERE, Known, Last, Verified},
     target::Target,
+    told::that_it_was_restored,
 };
 use crate::notices::Notices;
 use famulus_api::Standing;
@@ -59,6 +60,10 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        if let Err(error) = that_it_was_restored(&self.notices).boxed().await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the owner was not told that the database was restored");
+        }
         let mut known = Known::default();
         let mut pause = AFTER_START;
         if let Err(error) = self.look(&mut known).boxed().await {

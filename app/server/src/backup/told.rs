@@ -25,6 +25,14 @@ const REMEDIES: Remedies = Remedies {
              docs/OPERATIONS.md",
 };
 
+/// Tells the owner, once, that the database was restored, and what waits for a word of theirs.
+pub(super) async fn that_it_was_restored(notices: &Notices) -> anyhow::Result<()> {
+    let reports = notices.store.backup_reports().boxed().await?;
+    let restored = reports.iter().find(|report| report.kind == ReportKind::Restored);
+    let Some(Report { at, reason: Some(words), .. }) = restored else { return Ok(()) };
+    notices.tell(&format!("restored {at}"), words).boxed().await
+}
+
 /// Tells how they stand, until the shutdown. None for so many hours is too long.
 pub(crate) fn watch(
     overdue_hours: u32,
@@ -47,6 +55,10 @@ struct Watcher {
 
 impl Watcher {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        if let Err(error) = that_it_was_restored(&self.notices).boxed().await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the owner was not told that the database was restored");
+        }
         let mut counted = SystemClock.now();
         loop {
             match self.notices.store.backup_reports().boxed().await {

@@ -106,6 +106,19 @@ impl Home {
     }
 }
 
+/// Waits until the owner was told this in the main conversation.
+pub(crate) async fn hears(up: &Up, words: &str) {
+    let began = Instant::now();
+    loop {
+        let messages = up.get("/v1/conversations/main/messages").await.to_string();
+        if messages.contains(words) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{messages}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Runs a command that is to succeed; what it printed.
 pub(crate) fn said_by(mut command: Command) -> String {
     let output = command.output().unwrap();
@@ -188,6 +201,8 @@ async fn what_was_told_comes_back() {
     .await
     .unwrap();
     assert_eq!((state.as_str(), jobs), ("unknown", 0), "it is not sent again");
+    hears(&up, &format!("was restored from the backup {first}; what was said since")).await;
+    hears(&up, "On their way out were 1 messages").await;
     up.stop();
 
     let refused = home.refused(&["restore", "latest"]);

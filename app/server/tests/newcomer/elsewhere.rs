@@ -2,7 +2,7 @@
 //! security lets through, and may make no other database.
 
 use crate::{
-    backups::{said_by, write_key},
+    backups::{hears, said_by, write_key},
     said,
     up::{Place, Up, famulus},
 };
@@ -152,8 +152,7 @@ async fn a_database_of_somebody_else_is_backed_up_and_comes_back_into_an_empty_o
     let up = home.serve("first");
     let check = stands(&up, "none was taken, though one is due").await;
     assert!(check["ok"] == false && check["remedy"].as_str().unwrap().contains("Job"), "{check}");
-    let heard = up.get("/v1/conversations/main/messages").await.to_string();
-    assert!(heard.contains("No backup was taken"), "{heard}");
+    hears(&up, "No backup was taken").await;
     up.stop();
     home.good("backup", "first", &["backup"]);
     let up = home.serve("first");
@@ -179,6 +178,7 @@ async fn a_database_of_somebody_else_is_backed_up_and_comes_back_into_an_empty_o
     let up = home.serve("second");
     assert!(up.chat("What is my cat called?").await.contains("Miso"));
     stands(&up, "none yet").await;
+    hears(&up, &format!("restored from the backup {name}")).await;
     up.stop();
     home.server.remove().await;
 }
