@@ -7,10 +7,10 @@ use std::time::Duration;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use famulus_cluster_tests::kubectl::{LONG, until};
-use famulus_cluster_tests::release::Release;
+use famulus_cluster_tests::kubectl::{LONG, tried, until};
+use famulus_cluster_tests::release::{Release, name};
 
 use crate::ledger::{self, Marks, PLUGIN};
 use crate::order;
@@ -282,18 +282,43 @@ impl Way {
         let call = said.answer.split("its call id is ").nth(1).unwrap();
         let call = call.split_once(". The result").unwrap().0;
         let begins = format!("The result of call {call} has come.");
-        let text = until(&format!("the result of {}", said.id), LONG, async || {
-            let messages = self.messages(conversation).await;
-            let is_it = |it: &&Value| {
-                it["role"] == "user" && it["text"].as_str().unwrap().starts_with(&begins)
-            };
-            let came: Vec<_> = messages.iter().filter(is_it).collect();
-            assert!(came.len() <= 1, "{}: {came:?}", said.id);
-            let text = came.first().map(|it| it["text"].as_str().unwrap().to_owned());
-            text.ok_or_else(|| "it did not come".to_owned())
-        })
-        .await;
+        let look = async {
+            loop {
+                let messages = self.messages(conversation).await;
+                let is_it = |it: &&Value| {
+                    it["role"] == "user" && it["text"].as_str().unwrap().starts_with(&begins)
+                };
+                let came: Vec<_> = messages.iter().filter(is_it).collect();
+                assert!(came.len() <= 1, "{}: {came:?}", said.id);
+                if let Some(it) = came.first() {
+                    return it["text"].as_str().unwrap().to_owned();
+                }
+                sleep(AGAIN).await;
+            }
+        };
+        let Ok(text) = timeout(LONG, look).await else {
+            panic!(
+                "the result of {} did not come within {LONG:?}\n{}",
+                said.id,
+                said_by_all().await
+            )
+        };
         let kind = if text.contains("\"done\"") { "text" } else { "unknown" };
         ended_with(&said.id, kind, &text)
     }
+}
+
+/// What app and runner have logged, before another death takes it away.
+async fn said_by_all() -> String {
+    let (own, sandbox) = (name(), format!("{}-sandbox", name()));
+    let app = format!("app.kubernetes.io/instance={own},app.kubernetes.io/component=app");
+    let runner = format!("famulus.dev/plugin={PLUGIN}");
+    let mut all = String::new();
+    for (namespace, selector) in [(&own, &app), (&sandbox, &runner)] {
+        for before in ["--previous=false", "--previous"] {
+            let words = ["-n", namespace, "logs", "-l", selector, "--prefix", "--tail=80", before];
+            all.push_str(&tried(&words).await.unwrap_or_else(|complaint| complaint));
+        }
+    }
+    all
 }
