@@ -108,6 +108,7 @@ impl Calls {
     pub(crate) fn take_up(self: &Arc<Self>, found: Vec<RecoveredCall>) {
         for RecoveredCall { id, taken } in found {
             let live = Arc::new(Live::new(Phase::Ended, taken.callback));
+            live.noted.cancel();
             self.table.lock().calls.insert(id.clone(), Entry::Accepted(Arc::clone(&live)));
             self.deliver(id, live);
         }
@@ -211,7 +212,9 @@ impl Calls {
         taken: StoredCall,
     ) {
         let Admitted { each, run, queue: _, answer: _ } = admitted;
-        let runs = if let Err(error) = self.call_store.take(&id, &taken).await {
+        let noted = self.call_store.take(&id, &taken).await;
+        live.noted.cancel();
+        let runs = if let Err(error) = noted {
             vec![failed(Reason::Runner, &cannot_write(&error).to_string())]
         } else if wait_for_turn(&live, &mut ticket).await {
             live.phase.send_replace(Phase::Running);

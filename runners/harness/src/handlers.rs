@@ -98,6 +98,9 @@ async fn run(
     match answer {
         Answer::Stream => Ok(stream::progress(calls, id, &live, lines)),
         Answer::Later => {
+            // Nobody waits for the result of what is said to run: it comes by itself, also when this
+            // runner dies now.
+            live.noted.cancelled().await;
             let position = match live.phase() {
                 Phase::Queued(position) => position,
                 Phase::Running | Phase::Ended => 0,

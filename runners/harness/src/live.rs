@@ -21,6 +21,8 @@ pub(crate) enum Phase {
 pub(crate) struct Live {
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) lines: broadcast::Sender<Progress>,
+    /// Cancelled when a runner after this one would know of the call, or nothing of it will run.
+    pub(crate) noted: CancellationToken,
     /// Cancelled by the app.
     pub(crate) cancel: CancellationToken,
     /// Cancelled when the result was acknowledged: no callback is needed any more.
@@ -33,6 +35,7 @@ impl Live {
         Self {
             phase: watch::Sender::new(phase),
             lines: broadcast::Sender::new(LINES),
+            noted: CancellationToken::new(),
             cancel: CancellationToken::new(),
             acknowledged: CancellationToken::new(),
             callback,

@@ -176,6 +176,25 @@ async fn a_successor_delivers_what_its_predecessor_could_not() {
     }
 }
 
+/// What was said to run is on disk by then, so that a successor knows of it.
+#[tokio::test]
+async fn a_call_that_was_said_to_run_is_heard_of_however_soon_its_runner_dies() {
+    const ROUNDS: usize = 12;
+    let bench = Bench::new();
+    bench.tool("later", json!({"async": true}), "#!/bin/sh\nsleep 60\n");
+    let mut runner = bench.start();
+    for round in 0..ROUNDS {
+        let (url, heard) = app(&["204 Fine"]).await;
+        let id = format!("c{round}");
+        assert_eq!(post(&runner, &id, "later", &url).await.status(), StatusCode::ACCEPTED);
+        runner.kill();
+        runner = bench.start();
+        until("the app was told what became of it", || heard.lock().len() == 1).await;
+        let (_, delivery) = heard.lock().remove(0);
+        assert_eq!(failure_of(&delivery.result.runs[0]).reason, Reason::Lost);
+    }
+}
+
 #[tokio::test]
 async fn a_runner_that_is_asked_to_end_delivers_its_results_first() {
     let bench = Bench::new();
