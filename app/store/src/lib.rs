@@ -59,7 +59,7 @@ pub use late_calls::{ExpectedCall, LateState};
 pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
 pub use restored::{HeldBack, Installation, Invariant, installation, newest_schema, soundness};
-pub use restoring::{begin_restore, end_restore, restore_died, restored, undo_restore};
+pub use restoring::{Restoring, restore_died, restored};
 pub use retention::{Retention, SweptRows};
 pub use revisions::{BundleError, BundleStream, Describe};
 pub use schedules::{SlotInfo, SlotOutcome};

@@ -28,7 +28,7 @@ use famulus_backup::{
 use famulus_cluster::kept::{self, Made};
 use famulus_errors::chain;
 use famulus_lifecycle::Signals;
-use famulus_store::{Connect, HeldBack};
+use famulus_store::{Connect, HeldBack, Restoring};
 use secrecy::ExposeSecret;
 use std::{path::PathBuf, time::Duration};
 
@@ -94,8 +94,9 @@ async fn fill(
     target: &Target,
 ) -> anyhow::Result<HeldBack> {
     let identities = opened.home.identities()?;
-    let connect = target.connect();
-    famulus_store::begin_restore(&connect).await?;
+    let restoring = Restoring::begin(&target.connect()).await?;
+    let restoring = restoring
+        .context("the database is being restored by another process; wait until it has ended")?;
     let filled = async {
         parts::database(backups, name, manifest, identities, &target.server()?).await?;
         sound(target, name).await?;
@@ -103,11 +104,11 @@ async fn fill(
     };
     match filled.await {
         Ok(held) => {
-            famulus_store::end_restore(&connect).await?;
+            restoring.end().await?;
             Ok(held)
         }
         Err(error) => {
-            famulus_store::undo_restore(&connect).await?;
+            restoring.undo().await?;
             Err(error)
         }
     }
@@ -139,7 +140,9 @@ async fn plugins(
         return Ok(());
     };
     let Made { made, there } = kept::make_plugins(&cluster.sandbox_namespace, &bytes).await?;
-    say::line(&format!("  {} Plugins are there again: {}.", made.len(), made.join(", ")));
+    if !made.is_empty() {
+        say::line(&format!("  {} Plugins are there again: {}.", made.len(), made.join(", ")));
+    }
     if !there.is_empty() {
         say::line(&format!(
             "  These were there already, and stay as they are: {}.",

@@ -194,11 +194,29 @@ async fn what_a_restore_left_that_died_is_begun_again() {
     let told = home.good("backup", "first", &["backup"]);
     let name = told.split(' ').next().unwrap().to_owned();
 
-    // As it is after the last statement of `pg_restore`.
+    // As it is after the last statement of `pg_restore`, from a backup of a database that was restored.
     let owner = home.server.url("owner", "first");
     let mut conn = PgConnection::connect(&owner).await.unwrap();
-    conn.execute("create table famulus_restoring ()").await.unwrap();
-    home.good("owner", "first", &["restore", &name]);
+    conn.execute(
+        "create table famulus_restoring (); select report_backup('restored', 'older', now(), null)",
+    )
+    .await
+    .unwrap();
+    let mut waits = home.famulus("owner", "first", &["restore", "latest", "--wait"]);
+    let mut waits = waits.stdout(Stdio::piped()).spawn().unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(waits.try_wait().unwrap().is_none(), "the older restore is not this one");
+    // While somebody is at it, another one keeps its hands off.
+    let mut busy = PgConnection::connect(&owner).await.unwrap();
+    busy.execute("begin; lock table famulus_restoring in share update exclusive mode")
+        .await
+        .unwrap();
+    let second = home.refused("owner", "first", &["restore", &name]);
+    assert!(second.contains("being restored by another process"), "{second}");
+    busy.close().await.unwrap();
+    let told = home.good("owner", "first", &["restore", &name]);
+    assert!(told.contains("is restored: everything up to"), "{told}");
+    assert!(waits.wait().unwrap().success());
     let left: (bool,) = sqlx::query_as("select to_regclass('famulus_restoring') is not null")
         .fetch_one(&mut conn)
         .await

@@ -134,7 +134,7 @@ const LISTED: [(&str, &[&str], &str); 34] = [
     ),
     (
         "app/store/src/restoring.rs",
-        &["begin_restore", "end_restore", "drop_all"],
+        &["begin", "begin", "end", "undo", "hold", "drop_all"],
         "a restore, which begins again on an empty database",
     ),
     ("app/store/src/retention.rs", &["sweep_kind"], "a sweep, which comes again"),
