@@ -4,7 +4,7 @@ use super::{
     home::{Opened, Ours},
     size,
     standing::Verified,
-    target::{Target, Told},
+    target::Target,
     turn::one_turn,
 };
 use crate::say;
@@ -51,9 +51,9 @@ pub(super) async fn verify(
         match &drilled {
             Ok((_, name)) => {
                 let at = SystemClock.now();
-                target.tell(Some((name, at)), &Told::Good(ReportKind::Verified)).await;
+                target.tell(ReportKind::Verified, Ok((name, at))).await;
             }
-            Err(error) => target.tell(None, &Told::Failed(ReportKind::NotVerified, error)).await,
+            Err(error) => target.tell(ReportKind::NotVerified, Err(error)).await,
         }
     }
     let (answers, name) = drilled?;

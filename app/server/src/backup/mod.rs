@@ -41,7 +41,6 @@ use famulus_lifecycle::Signals;
 use famulus_store::ReportKind;
 use home::At;
 use std::path::PathBuf;
-use target::Told;
 
 /// `famulus backup …`.
 pub async fn run(
@@ -81,10 +80,10 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
     };
     match &taken {
         Ok(Some(Outcome { name, manifest, .. })) => {
-            target.tell(Some((name, manifest.begun)), &Told::Good(ReportKind::Taken)).await;
+            target.tell(ReportKind::Taken, Ok((name, manifest.begun))).await;
         }
         Ok(None) => {}
-        Err(error) => target.tell(None, &Told::Failed(ReportKind::NotTaken, error)).await,
+        Err(error) => target.tell(ReportKind::NotTaken, Err(error)).await,
     }
     at.close().await;
     let Some(Outcome { name, manifest, removed }) = taken? else {

@@ -6,7 +6,7 @@ use super::{
     home::Opened,
     standing::{HERE, Known, Last, Verified},
     target::Target,
-    told::that_it_was_restored,
+    told::{tell_owner, that_it_was_restored},
 };
 use crate::notices::Notices;
 use famulus_api::Standing;
@@ -60,10 +60,7 @@ struct Keeper {
 
 impl Keeper {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        if let Err(error) = that_it_was_restored(&self.notices).boxed().await {
-            let error = format!("{error:#}");
-            tracing::warn!(error, "the owner was not told that the database was restored");
-        }
+        that_it_was_restored(&self.notices).boxed().await;
         let mut known = Known::default();
         let mut pause = AFTER_START;
         if let Err(error) = self.look(&mut known).boxed().await {
@@ -101,7 +98,9 @@ impl Keeper {
                      quarter of an hour; `famulus backup` tries it at once."
                 );
                 let today = SystemClock.now().strftime("%F");
-                self.tell_owner(&format!("backup not taken {today}"), &words).await;
+                tell_owner(&self.notices, &format!("backup not taken {today}"), &words)
+                    .boxed()
+                    .await;
                 known.not_taken = Some(error);
                 AFTER_FAILURE
             }
@@ -112,14 +111,6 @@ impl Keeper {
         known.count();
         let takes = self.opened.home.config.every_hours > 0;
         self.told.send_replace(Some(known.standing(takes, &HERE, SystemClock.now())));
-    }
-
-    /// Once a day, or once for each backup, as the key has it.
-    async fn tell_owner(&self, key: &str, words: &str) {
-        if let Err(error) = self.notices.tell(key, words).boxed().await {
-            let error = format!("{error:#}");
-            tracing::warn!(error, "the owner was not told that something is wrong with backups");
-        }
     }
 
     fn target(&self) -> Target {
@@ -205,7 +196,9 @@ impl Keeper {
                     "The backup {name} could not be restored to see whether it can be: {error}. \
                      `famulus backup verify` tries it again."
                 );
-                self.tell_owner(&format!("backup not restored {name}"), &words).await;
+                tell_owner(&self.notices, &format!("backup not restored {name}"), &words)
+                    .boxed()
+                    .await;
                 known.not_restored = Some((last.name, error));
             }
         }

@@ -78,30 +78,25 @@ impl Target {
     }
 
     /// Tells the app that works on this database, where that is another program, what became of a
-    /// backup.
-    pub(super) async fn tell(&self, backup: Option<(&str, Timestamp)>, done: &Told<'_>) {
+    /// backup: which one is good, or why there is none.
+    pub(super) async fn tell(
+        &self,
+        kind: ReportKind,
+        done: Result<(&str, Timestamp), &anyhow::Error>,
+    ) {
         if !self.elsewhere {
             return;
         }
-        let (kind, reason) = match done {
-            Told::Good(kind) => (*kind, None),
-            Told::Failed(kind, error) => (*kind, Some(format!("{error:#}"))),
-        };
-        let report = Report {
-            kind,
-            backup: backup.map(|(name, _)| name.to_owned()),
-            at: backup.map_or_else(|| SystemClock.now(), |(_, at)| at),
-            reason,
+        let report = match done {
+            Ok((name, at)) => Report { kind, backup: Some(name.to_owned()), at, reason: None },
+            Err(error) => {
+                let reason = Some(format!("{error:#}"));
+                Report { kind, backup: None, at: SystemClock.now(), reason }
+            }
         };
         let told = famulus_store::report_backup(&self.connect(), &report).await;
         if let Err(error) = told.context("the app is not told what became of the backup") {
             tracing::warn!(error = format!("{error:#}"), "the app learns of it by its clock alone");
         }
     }
-}
-
-/// What became of a backup.
-pub(super) enum Told<'a> {
-    Good(ReportKind),
-    Failed(ReportKind, &'a anyhow::Error),
 }

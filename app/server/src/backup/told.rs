@@ -19,18 +19,34 @@ const LOOK: Duration = Duration::from_secs(10);
 /// What can be done where others take them, each by a Job.
 const REMEDIES: Remedies = Remedies {
     first: "the first is taken when its CronJob is due",
-    take: "the log of the last Job of the CronJob for backups says more: see `kubectl get jobs`, and \
+    take: "The log of the last Job of the CronJob for backups says more: see `kubectl get jobs`, and \
            docs/OPERATIONS.md",
-    verify: "the log of the last Job of the CronJob that verifies says more: see `kubectl get jobs`, and \
+    verify: "The log of the last Job of the CronJob that verifies says more: see `kubectl get jobs`, and \
              docs/OPERATIONS.md",
 };
 
-/// Tells the owner, once, that the database was restored, and what waits for a word of theirs.
-pub(super) async fn that_it_was_restored(notices: &Notices) -> anyhow::Result<()> {
-    let reports = notices.store.backup_reports().boxed().await?;
+/// Tells the owner something about backups, once for each key; whether that was done.
+pub(super) async fn tell_owner(notices: &Notices, key: &str, words: &str) -> bool {
+    let told = notices.tell(key, words).boxed().await;
+    if let Err(error) = &told {
+        let error = format!("{error:#}");
+        tracing::warn!(error, words, "the owner was not told what became of backups");
+    }
+    told.is_ok()
+}
+
+/// Tells the owner that the database was restored, and what waits for a word of theirs.
+pub(super) async fn that_it_was_restored(notices: &Notices) {
+    let reports = match notices.store.backup_reports().boxed().await {
+        Ok(reports) => reports,
+        Err(error) => {
+            tracing::warn!(error = chain(&error), "whether the database was restored is not known");
+            return;
+        }
+    };
     let restored = reports.iter().find(|report| report.kind == ReportKind::Restored);
-    let Some(Report { at, reason: Some(words), .. }) = restored else { return Ok(()) };
-    notices.tell(&format!("restored {at}"), words).boxed().await
+    let Some(Report { at, reason: Some(words), .. }) = restored else { return };
+    tell_owner(notices, &format!("restored {at}"), words).await;
 }
 
 /// Tells how they stand, until the shutdown. None for so many hours is too long.
@@ -55,17 +71,16 @@ struct Watcher {
 
 impl Watcher {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        if let Err(error) = that_it_was_restored(&self.notices).boxed().await {
-            let error = format!("{error:#}");
-            tracing::warn!(error, "the owner was not told that the database was restored");
-        }
+        that_it_was_restored(&self.notices).boxed().await;
+        // What was said last of either fault: it is looked at often, and said once a day.
+        let mut said = [String::new(), String::new()];
         let mut counted = SystemClock.now();
         loop {
             match self.notices.store.backup_reports().boxed().await {
                 Ok(reports) => {
                     let failures = new_failures(&reports, &mut counted);
                     metrics::counter!("famulus_backup_failures_total").increment(failures);
-                    self.see(&reports).boxed().await;
+                    self.see(&reports, &mut said).boxed().await;
                 }
                 Err(error) => {
                     tracing::warn!(error = chain(&error), "how the backups stand is not known");
@@ -77,28 +92,31 @@ impl Watcher {
         }
     }
 
-    async fn see(&self, reports: &[Report]) {
+    async fn see(&self, reports: &[Report], said: &mut [String; 2]) {
         let now = SystemClock.now();
         let known = known(reports, made(&self.notices.owner), now, self.overdue);
         known.count();
         self.told.send_replace(Some(known.standing(true, &REMEDIES, now)));
         let today = now.strftime("%F");
-        if let Some(reason) = &known.not_taken {
-            let words = format!("No backup was taken, though one is due: {reason}.");
-            self.tell_owner(&format!("backup not taken {today}"), &words).await;
-        }
-        if let Some((_, reason)) = &known.not_restored {
-            let words =
-                format!("A backup could not be restored to see whether it can be: {reason}.");
-            self.tell_owner(&format!("backup not restored {today}"), &words).await;
-        }
-    }
-
-    async fn tell_owner(&self, key: &str, words: &str) {
-        let words = format!("{words} {}.", REMEDIES.take);
-        if let Err(error) = self.notices.tell(key, &words).boxed().await {
-            let error = format!("{error:#}");
-            tracing::warn!(error, "the owner was not told that something is wrong with backups");
+        let faults = [
+            known.not_taken.map(|reason| {
+                let words = format!("No backup was taken, though one is due: {reason}.");
+                (format!("backup not taken {today}"), words, REMEDIES.take)
+            }),
+            known.not_restored.map(|(_, reason)| {
+                let words =
+                    format!("A backup could not be restored to see whether it can be: {reason}.");
+                (format!("backup not restored {today}"), words, REMEDIES.verify)
+            }),
+        ];
+        for (fault, said) in faults.into_iter().zip(said) {
+            let Some((key, words, remedy)) = fault.filter(|(key, ..)| key != said) else {
+                continue;
+            };
+            let words = format!("{words} {remedy}.");
+            if tell_owner(&self.notices, &key, &words).boxed().await {
+                *said = key;
+            }
         }
     }
 }
