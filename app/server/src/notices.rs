@@ -2,9 +2,10 @@
 //! that is delivered to.
 //!
 //! The words are the installation's own: its turn is leased as it is stored, and a model that says
-//! nothing else takes the place of the one that is configured, which may well be what is broken. Where
-//! the conversation is at work, or this process dies on the way, a worker takes the turn up with the
-//! configured model, which reads what to pass on.
+//! nothing else takes the place of the one that is configured, which may well be what is broken. What
+//! somebody says meanwhile does not join the turn, but begins one behind it. Where the conversation is at
+//! work, or this process dies on the way, a worker takes the turn up with the configured model, which
+//! reads what to pass on.
 
 use famulus_agent::Driver;
 use famulus_channels::http::inbound::{Sent, inbound};
@@ -44,7 +45,9 @@ impl Notices {
         let says = Arc::new(Says { words: words.to_owned(), said: AtomicBool::new(false) });
         let driver = Driver { model: says, ..self.driver.clone() };
         let never = CancellationToken::new();
-        driver.drive(&lease.fence, TurnId(lease.job.id), &never, &never).await?;
+        let driven = driver.drive(&lease.fence, TurnId(lease.job.id), &never, &never).await;
+        self.store.go_on_behind();
+        driven?;
         Ok(())
     }
 

@@ -98,6 +98,12 @@ impl Store {
         }
         Ok((accepted, lease))
     }
+
+    /// Wakes a worker for what came behind a lease of [`Self::accept_leased`], once that has ended: its
+    /// holder claims nothing.
+    pub fn go_on_behind(&self) {
+        self.hints.announce(Topic::Turn);
+    }
 }
 
 /// Stores batches of messages, and sees that their work is begun.

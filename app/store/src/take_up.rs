@@ -168,7 +168,10 @@ async fn take(conn: &mut PgConnection, turns: &[TurnId]) -> Result<HashMap<TurnI
         ),
         live as (
             update conversation c
-            set live_turn = t.id, live_ord = t.ord, live_person = t.actor_id
+            set live_turn = t.id, live_ord = t.ord,
+                -- Nothing joins what the installation says by itself: its words are settled.
+                live_person = case when t.began_by <> 'system' or t.schedule_id is not null
+                              then t.actor_id end
             from turn t
             -- What comes after a stop begins a turn of its own.
             where t.id = any($1) and t.id in (select id from taken) and c.id = t.conversation_id
