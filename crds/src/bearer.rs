@@ -1,7 +1,10 @@
-//! The secret between the app and one runner. Both sides of it are derived, nothing is kept.
+//! The secrets between a runner and those who ask something of it. Both sides of each are derived,
+//! nothing is kept.
 //!
 //! App and operator mount the installation's root key. The operator puts what follows from it into
-//! the Secret that the runner mounts; the app finds the same by the same function.
+//! the Secret that the runner mounts; the app finds the same by the same function. So it is with the
+//! keeper key of operator and backups, which the app does not have: a runner gives its plugin's files
+//! and configuration to nobody else.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -12,9 +15,18 @@ use sha2::Sha256;
 /// the number of what the runner was given ([`crate::plugin::PluginStatus::rendered`]), so that a
 /// bearer that leaked ends with the next change.
 pub fn runner(root_key: &[u8], uid: &str, rendered: i64) -> String {
+    derive(root_key, "runner", uid, rendered)
+}
+
+/// The bearer of whoever backs a plugin up, and gives it back its files: as [`runner`], of another key.
+pub fn keeper(keeper_key: &[u8], uid: &str, rendered: i64) -> String {
+    derive(keeper_key, "keeper", uid, rendered)
+}
+
+fn derive(key: &[u8], of: &str, uid: &str, rendered: i64) -> String {
     // A key of any length is one.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(root_key) else { return String::new() };
-    mac.update(format!("famulus runner v1\n{uid}\n{rendered}").as_bytes());
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
+    mac.update(format!("famulus {of} v1\n{uid}\n{rendered}").as_bytes());
     hex::encode(mac.finalize().into_bytes())
 }
 
@@ -27,8 +39,13 @@ mod tests {
         let one = runner(b"key", "uid", 1);
         assert_eq!(one.len(), 64);
         assert_eq!(one, runner(b"key", "uid", 1));
-        for other in [runner(b"kez", "uid", 1), runner(b"key", "uie", 1), runner(b"key", "uid", 2)]
-        {
+        let others = [
+            runner(b"kez", "uid", 1),
+            runner(b"key", "uie", 1),
+            runner(b"key", "uid", 2),
+            keeper(b"key", "uid", 1),
+        ];
+        for other in others {
             assert_ne!(one, other);
         }
     }

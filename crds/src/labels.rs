@@ -32,6 +32,9 @@ pub const CONFIG_FOR: &str = "famulus.dev/config-for";
 /// Annotation of a Plugin: another value builds its source anew, although it did not change.
 pub const REFRESH: &str = "famulus.dev/refresh";
 
+/// Annotation of a Plugin: the backup that its volume is to have its files from before it serves.
+pub const RESTORED_FROM: &str = "famulus.dev/restored-from";
+
 /// Annotation of a runner's Pod: the number of what it was given, so that the kubelet brings it at
 /// once.
 pub const RENDERED: &str = "famulus.dev/rendered";

@@ -72,6 +72,8 @@ pub struct Context {
     pub namespace: String,
     pub pods: Pods,
     pub root_key: Vec<u8>,
+    /// Where there are backups.
+    pub keeper_key: Option<Vec<u8>>,
     pub stores: Stores,
     pub users: Users,
     pub events: Events,
@@ -90,11 +92,18 @@ impl Context {
             namespace,
             pods,
             root_key,
+            keeper_key: None,
             replacing: Places::default(),
             stores: Stores::default(),
             clock: clock::now,
             failures: Mutex::default(),
         }
+    }
+
+    /// For backups, which ask runners for what their plugins keep.
+    #[must_use]
+    pub fn with_keeper_key(self, keeper_key: Option<Vec<u8>>) -> Self {
+        Self { keeper_key, ..self }
     }
 
     /// With another clock, for tests.

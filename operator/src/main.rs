@@ -38,10 +38,10 @@ enum Failed {
     Settings(#[from] famulus_settings::Error),
     #[error(transparent)]
     Telemetry(#[from] famulus_telemetry::Error),
-    #[error("the root key cannot be read from {path}; mount the Secret that the installation made")]
-    RootKey { path: PathBuf, source: io::Error },
-    #[error("the root key in {path} has less than 32 bytes; let the installation make it anew")]
-    ShortKey { path: PathBuf },
+    #[error("the {what} cannot be read from {path}; mount the Secret that the installation made")]
+    Key { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("the {what} in {path} has less than 32 bytes; let the installation make it anew")]
+    ShortKey { what: &'static str, path: PathBuf },
     #[error("nothing says where the API server is; run it in a cluster, or set KUBECONFIG")]
     NoCluster(#[source] kube::config::InferConfigError),
     #[error("a client of the API server cannot be made")]
@@ -115,7 +115,9 @@ async fn run() -> Result<(), Failed> {
         format: if settings.log_json { Format::Json } else { Format::Text },
         otlp_endpoint: settings.otlp_endpoint.clone(),
     })?;
-    let root_key = root_key(settings.root_key_file.clone())?;
+    let root_key = key("root key", settings.root_key_file.clone())?;
+    let keeper_key = settings.keeper_key_file.clone();
+    let keeper_key = keeper_key.map(|path| key("key of backups", path)).transpose()?;
     let mut signals = Signals::install().map_err(Failed::System)?;
     let tasks = Tasks::new();
     tasks.spawn("memory", OnExit::Log, memory::give_back(tasks.token()));
@@ -138,7 +140,8 @@ async fn run() -> Result<(), Failed> {
     }
 
     let namespace = settings.sandbox_namespace.clone();
-    let context = Arc::new(Context::new(writing, namespace, settings.pods, root_key));
+    let context = Context::new(writing, namespace, settings.pods, root_key);
+    let context = Arc::new(context.with_keeper_key(keeper_key));
     let stop = CancellationToken::new();
     let work = controller::run(context, watching, &tasks, stop.clone());
     tokio::pin!(work);
@@ -171,11 +174,11 @@ async fn run() -> Result<(), Failed> {
     Ok(())
 }
 
-fn root_key(path: PathBuf) -> Result<Vec<u8>, Failed> {
+fn key(what: &'static str, path: PathBuf) -> Result<Vec<u8>, Failed> {
     match std::fs::read(&path) {
-        Ok(key) if key.len() < 32 => Err(Failed::ShortKey { path }),
+        Ok(key) if key.len() < 32 => Err(Failed::ShortKey { what, path }),
         Ok(key) => Ok(key),
-        Err(source) => Err(Failed::RootKey { path, source }),
+        Err(source) => Err(Failed::Key { what, path, source }),
     }
 }
 

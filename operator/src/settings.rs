@@ -27,6 +27,8 @@ pub struct Settings {
     pub identity: String,
     /// The file with the installation's root key.
     pub root_key_file: PathBuf,
+    /// The file with the key of backups, where there are any.
+    pub keeper_key_file: Option<PathBuf>,
     /// Health and metrics.
     pub listen: SocketAddr,
     /// A log filter, and whether lines are JSON.
@@ -151,6 +153,7 @@ impl Settings {
             release: release.clone(),
             identity: given.or("IDENTITY", host, TEXT)?,
             root_key_file: given.needed("ROOT_KEY_FILE", "a file")?,
+            keeper_key_file: given.read("KEEPER_KEY_FILE", "a file")?,
             listen: given.or("LISTEN", SocketAddr::from(([0, 0, 0, 0], 8080)), ADDRESS)?,
             log: given.or("LOG", "info".to_owned(), "a log filter")?,
             log_json: given.or("LOG_JSON", true, BOOL)?,

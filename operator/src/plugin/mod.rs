@@ -79,6 +79,7 @@ pub async fn reconcile(plugin: Arc<Plugin>, context: &Context) -> Result<Duratio
         pods: &context.pods,
         user: observed.user,
         root_key: &context.root_key,
+        keeper_key: context.keeper_key.as_deref(),
     });
     // On the heap: it holds requests of every kind.
     Box::pin(apply::apply(context, &observed, &plan, desired)).await?;

@@ -24,6 +24,7 @@ fn start() -> Timestamp {
 }
 
 pub(crate) const ROOT_KEY: &[u8] = b"a-root-key-of-thirty-two-bytes!!";
+pub(crate) const KEEPER_KEY: &[u8] = b"a-key-for-backups-of-36-bytes-or-so!";
 
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
@@ -364,6 +365,7 @@ fn context(cluster: &Cluster, settings: &[(&str, &str)]) -> Context {
         .map(|(name, value)| (format!("FAMULUS_OPERATOR_{name}").into(), value.into()));
     let settings = Settings::read(variables).expect("good settings");
     Context::new(cluster.client(), "sandbox".to_owned(), settings.pods, ROOT_KEY.to_vec())
+        .with_keeper_key(Some(KEEPER_KEY.to_vec()))
         .with_clock(|| NOW.with_borrow(|now| *now))
 }
 

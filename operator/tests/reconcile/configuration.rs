@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use famulus_crds::bearer;
 
-use crate::bench::{Bench, ROOT_KEY, revision};
+use crate::bench::{Bench, KEEPER_KEY, ROOT_KEY, revision};
 
 fn secret(bench: &Bench, values: &[(&str, &str)]) {
     secret_for(bench, Some("weather"), values);
@@ -80,6 +80,29 @@ async fn the_bearer_is_that_of_the_number() {
     let bench = Bench::new();
     bench.build(json!({})).await;
     assert_eq!(bench.mounted("bearer"), bearer::runner(ROOT_KEY, "uid-weather", 2));
+    assert_eq!(bench.mounted("keeper"), bearer::keeper(KEEPER_KEY, "uid-weather", 2));
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_restored_waits_for_its_files_where_it_has_a_volume() {
+    for (state, expected) in [("Persistent", json!("a backup")), ("Ephemeral", Value::Null)] {
+        let bench = Bench::new();
+        bench.plugin(json!({"state": state}));
+        bench.cluster.change("plugins", "weather", |plugin| {
+            plugin["metadata"]["annotations"] = json!({"famulus.dev/restored-from": "a backup"});
+        });
+        bench.settle().await;
+        let awaits = || {
+            let wanted: Value = serde_json::from_str(&bench.mounted("wanted.json")).unwrap();
+            wanted["awaits"].clone()
+        };
+        assert_eq!(awaits(), expected, "{state}");
+        bench.cluster.change("plugins", "weather", |plugin| {
+            plugin["metadata"]["annotations"] = Value::Null;
+        });
+        bench.settle().await;
+        assert_eq!(awaits(), Value::Null, "{state}");
+    }
 }
 
 #[tokio::test]
@@ -88,8 +111,11 @@ async fn a_secret_stands_in_secrets_alone() {
     secret(&bench, &[("api_key", "canary-of-the-owner")]);
     bench.plugin(NAMED());
     bench.settle().await;
-    let bearers: Vec<String> =
-        (1..4).map(|number| bearer::runner(ROOT_KEY, "uid-weather", number)).collect();
+    let both = |number| {
+        let uid = "uid-weather";
+        [bearer::runner(ROOT_KEY, uid, number), bearer::keeper(KEEPER_KEY, uid, number)]
+    };
+    let bearers: Vec<String> = (1..4).flat_map(both).collect();
     let canaries = || bearers.iter().map(String::as_str).chain(["canary-of-the-owner"]);
     let clean = || {
         let all = bench.cluster.all_but("secrets");

@@ -77,7 +77,8 @@ pub(crate) fn made(
     let valid = validate(&observed, pods).map_err(|refusal| refusal.message)?;
     let plan = plan(&valid, &observed, pods);
     let root_key = b"a-root-key-of-thirty-two-bytes!!";
-    let from = BuildInput { valid: &valid, plan: &plan, pods, user: 34_567, root_key };
+    let keeper_key = Some(&b"the key of backups, all of its bytes"[..]);
+    let from = BuildInput { valid: &valid, plan: &plan, pods, user: 34_567, root_key, keeper_key };
     let Desired { identity, mounted, state, runner, build } = build(from);
     let mut objects = vec![serde_json::to_value(identity)?, readable(mounted)?];
     if let Some(state) = state {

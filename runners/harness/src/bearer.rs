@@ -70,34 +70,59 @@ impl Bearer {
         self.check(headers)
     }
 
+    /// Lets a request pass that carries the bearer of backups.
+    pub(crate) async fn admit_keeper(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let keeper = match &self.source {
+            Source::File(_) => None,
+            Source::Mount(mount) => {
+                mount.reach(rendered(headers)?).await?;
+                mount.read().map_err(|error| unreadable(&error))?.keeper
+            }
+        };
+        if keeper.is_some_and(|keeper| bool::from(given(headers).ct_eq(keeper.as_bytes()))) {
+            return Ok(());
+        }
+        Err(unauthorized("the bearer of backups"))
+    }
+
     /// Takes the same time wherever two bearers differ.
     fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let accepted = match &self.source {
             Source::File(_) => self.read().map(|credentials| vec![credentials.bearer]),
             Source::Mount(mount) => Ok(mount.bearers()),
         };
-        let accepted = accepted.map_err(|error| {
-            tracing::error!(%error, "the bearer cannot be read");
-            Problem::new(
-                Kind::Internal,
-                "the runner cannot read its own bearer",
-                "see the log of the runner, and the Secret that it mounts",
-            )
-        })?;
-        let given = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
-        let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
+        let accepted = accepted.map_err(|error| unreadable(&error))?;
+        let given = given(headers);
         // All are compared, so that the time does not tell which one it was.
         let matching =
             accepted.iter().filter(|one| bool::from(given.ct_eq(one.as_bytes()))).count();
         if matching > 0 {
             return Ok(());
         }
-        Err(Problem::new(
-            Kind::Unauthorized,
-            "the bearer is missing or wrong",
-            "send `Authorization: Bearer …` with the bearer of this runner",
-        ))
+        Err(unauthorized("the bearer of this runner"))
     }
+}
+
+fn given(headers: &HeaderMap) -> &[u8] {
+    let given = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
+    given.strip_prefix(b"Bearer ").unwrap_or_default()
+}
+
+fn unreadable(error: &io::Error) -> Problem {
+    tracing::error!(%error, "the bearer cannot be read");
+    Problem::new(
+        Kind::Internal,
+        "the runner cannot read its own bearer",
+        "see the log of the runner, and the Secret that it mounts",
+    )
+}
+
+fn unauthorized(wanted: &str) -> Problem {
+    Problem::new(
+        Kind::Unauthorized,
+        "the bearer is missing or wrong",
+        format!("send `Authorization: Bearer …` with {wanted}"),
+    )
 }
 
 /// The number that a request was made with; a request without one needs none.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -15,6 +15,7 @@ use famulus_protocol::{
 use crate::calls::{Calls, Started, cannot_write, defect};
 use crate::files;
 use crate::live::Phase;
+use crate::pieces;
 use crate::refusal::Refusal;
 use crate::stream;
 use crate::work::{Answer, WorkHealth};
@@ -30,6 +31,8 @@ pub(crate) fn router(calls: Arc<Calls>) -> Router {
         .route(paths::ALIVE, get(alive))
         .route(paths::HEALTH, get(health))
         .route(paths::SELF_TEST, post(self_test))
+        .route(paths::OWN_FILES, get(give_files).put(take_files))
+        .route(paths::CONFIGURATION, get(configuration))
         .route("/v1/calls/{id}", post(run).get(state))
         .route("/v1/calls/{id}/uploads/{index}", put(upload))
         .route("/v1/calls/{id}/progress", get(progress))
@@ -77,6 +80,24 @@ async fn health(State(calls): Shared) -> Result<Json<Health>, Refusal> {
 
 async fn self_test(State(calls): Shared) -> Result<Json<SelfTest>, Refusal> {
     Ok(Json(calls.self_test().await?))
+}
+
+async fn give_files(State(calls): Shared) -> Result<Response, Refusal> {
+    let pieces = calls.work.give_files().await?;
+    let tar = [(header::CONTENT_TYPE, "application/x-tar")];
+    Ok((tar, Body::from_stream(pieces)).into_response())
+}
+
+async fn take_files(State(calls): Shared, body: Body) -> Result<StatusCode, Refusal> {
+    calls.work.take_files(pieces::of(body)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn configuration(State(calls): Shared) -> Result<Response, Refusal> {
+    let calls = Arc::clone(&calls);
+    let read = tokio::task::spawn_blocking(move || calls.work.configuration()).await;
+    let text = read.map_err(|_panicked| defect("the configuration could not be read"))??;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 async fn run(

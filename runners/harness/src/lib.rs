@@ -14,7 +14,8 @@
 //!
 //! Invariants: a call id runs at most once; a call that was taken has a result, also when the runner
 //! ended in between; a result is on disk before anybody hears of it, and stays until it is
-//! acknowledged; nothing but the liveness path answers without the bearer; every wait has an end.
+//! acknowledged; nothing but the liveness path answers without a bearer, and what a plugin keeps is for that of
+//! backups alone; every wait has an end.
 
 mod address;
 mod bearer;
@@ -29,6 +30,7 @@ mod harness;
 mod limits;
 mod live;
 mod mount;
+pub mod pieces;
 mod refusal;
 mod result_budget;
 mod serve;

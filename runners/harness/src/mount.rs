@@ -49,6 +49,8 @@ struct Shared {
 pub struct Mounted {
     pub wanted: Wanted,
     pub bearer: String,
+    /// The bearer of backups, where there are any.
+    pub keeper: Option<String>,
     /// The JSON of the configuration, if there is any.
     pub config: Option<String>,
 }
@@ -76,17 +78,20 @@ impl Mount {
             return Err(io::Error::other("the mounted bearer is empty"));
         }
         let wanted = serde_json::from_slice(&fs::read(folder.join("wanted.json"))?)?;
-        let config = match fs::read_to_string(folder.join("config.json")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            read => Some(read?),
+        let may_lack = |name| match fs::read_to_string(folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
         };
+        let config = may_lack("config.json")?;
+        let keeper = may_lack("keeper")?.map(|keeper| keeper.trim().to_owned());
+        let keeper = keeper.filter(|keeper| !keeper.is_empty());
         let mut bearers = self.shared.bearers.lock();
         if !bearers.contains(&bearer) {
             bearers.push_front(bearer.clone());
             bearers.truncate(BEARERS);
         }
         drop(bearers);
-        Ok(Mounted { wanted, bearer, config })
+        Ok(Mounted { wanted, bearer, keeper, config })
     }
 
     /// Says that calls see what has this number.
@@ -162,7 +167,11 @@ mod tests {
             assert_eq!(mount.read().unwrap().wanted.rendered, number);
         }
         assert_eq!(mount.bearers(), ["b6", "b5", "b4", "b3"]);
-        assert_eq!(mount.read().unwrap().config, None);
+        let mounted = mount.read().unwrap();
+        assert_eq!((mounted.config, mounted.keeper), (None, None));
+        // An operator without a key for backups writes nothing into it.
+        fs::write(folder.path().join("keeper"), "\n").unwrap();
+        assert_eq!(mount.read().unwrap().keeper, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -106,11 +106,15 @@ async fn connection(
     }
 }
 
-/// Nothing but the liveness path is answered without the bearer.
+/// Nothing but the liveness path is answered without a bearer, and what belongs to backups with
+/// theirs alone.
 async fn answer(router: Router, bearer: &Bearer, request: Request<Body>) -> Response {
-    if request.uri().path() != paths::ALIVE
-        && let Err(problem) = bearer.admit(request.headers()).await
-    {
+    let admitted = match request.uri().path() {
+        paths::ALIVE => Ok(()),
+        paths::OWN_FILES | paths::CONFIGURATION => bearer.admit_keeper(request.headers()).await,
+        _ => bearer.admit(request.headers()).await,
+    };
+    if let Err(problem) = admitted {
         return Refusal(problem).into_response();
     }
     match router.oneshot(request).await {

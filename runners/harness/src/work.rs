@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use famulus_protocol::revision::Network;
-use famulus_protocol::{CallId, Check, Problem, Run, RunCall, ToolHealth};
+use famulus_protocol::{CallId, Check, Kind, Problem, Run, RunCall, ToolHealth};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::live::ProgressSender;
+use crate::pieces::Pieces;
 use crate::supervisor::Supervisor;
 
 /// The part of a runner that knows what is run.
@@ -26,6 +27,29 @@ pub trait Work: Send + Sync + 'static {
 
     /// Proves that a call could run. `scratch` is an empty folder of its own.
     async fn self_test(&self, supervisor: &Supervisor, scratch: PathBuf) -> Vec<Check>;
+
+    /// What it keeps beside its code, as a tar. No call begins before the last piece was taken.
+    async fn give_files(&self) -> Result<Pieces, Problem> {
+        Err(keeps_nothing())
+    }
+
+    /// Takes what [`Work::give_files`] gave, if it is waited for.
+    async fn take_files(&self, _files: Pieces) -> Result<(), Problem> {
+        Err(keeps_nothing())
+    }
+
+    /// What its owner configured: the JSON of an object.
+    fn configuration(&self) -> Result<String, Problem> {
+        Err(keeps_nothing())
+    }
+}
+
+fn keeps_nothing() -> Problem {
+    Problem::new(
+        Kind::NoRoute,
+        "this runner keeps nothing for backups",
+        "ask one that an operator started",
+    )
 }
 
 /// A request that may run.

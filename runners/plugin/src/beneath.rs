@@ -163,21 +163,27 @@ impl Beneath {
                     std::os::unix::fs::PermissionsExt::mode(&source.metadata()?.permissions());
                 self.write(path, mode | 0o600, |file| {
                     io::copy(&mut source, file)?;
-                    Ok(futimens(&*file, &times(stamp))?)
+                    touch(file, stamp.changed)
                 })
             }
             Kind::Link => {
                 let (folder, name) = split(path);
                 let target = readlinkat(from.folder(folder)?, name, Vec::new())?;
-                self.remove(path)?;
-                let folder = self.make(folder)?;
-                symlinkat(&*target, &folder, name)?;
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                Ok(rustix::fs::utimensat(&folder, name, &times(stamp), flags)?)
+                self.link(path, target.as_bytes(), stamp.changed)
             }
             // Neither is handed to a copy.
             Kind::Folder | Kind::Other => Ok(()),
         }
+    }
+
+    /// Puts a link there, in the place of a file or a link.
+    pub(crate) fn link(&self, path: &str, target: &[u8], changed: (i64, i64)) -> io::Result<()> {
+        let (folder, name) = split(path);
+        self.remove(path)?;
+        let folder = self.make(folder)?;
+        symlinkat(target, &folder, name)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::utimensat(&folder, name, &times(changed), flags)?)
     }
 
     /// Removes a file or a link, if it is there.
@@ -232,8 +238,13 @@ impl Stamp {
     }
 }
 
-fn times(stamp: Stamp) -> Timestamps {
-    let time = Timespec { tv_sec: stamp.changed.0, tv_nsec: stamp.changed.1 };
+/// Gives a file the time of its last change: seconds and nanoseconds.
+pub(crate) fn touch(file: &File, changed: (i64, i64)) -> io::Result<()> {
+    Ok(futimens(file, &times(changed))?)
+}
+
+fn times(changed: (i64, i64)) -> Timestamps {
+    let time = Timespec { tv_sec: changed.0, tv_nsec: changed.1 };
     Timestamps { last_access: time, last_modification: time }
 }
 

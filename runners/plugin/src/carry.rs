@@ -62,7 +62,7 @@ pub(crate) fn rest(
 }
 
 /// Everything in a tree that no bundle put there.
-fn own(tree: &Beneath, record: &Record) -> io::Result<BTreeMap<String, Stamp>> {
+pub(crate) fn own(tree: &Beneath, record: &Record) -> io::Result<BTreeMap<String, Stamp>> {
     let mut own = BTreeMap::new();
     tree.walk(&mut |path, stamp| {
         let is_own = matches!(stamp.kind, Kind::File | Kind::Link)
@@ -84,11 +84,7 @@ fn take(
     stamp: Stamp,
     bundled: &BTreeMap<String, Bundled>,
 ) -> io::Result<bool> {
-    let below = format!("{path}/");
-    let in_the_way = bundled.contains_key(path)
-        || path.match_indices('/').any(|(at, _)| bundled.contains_key(&path[..at]))
-        || bundled.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below));
-    if in_the_way {
+    if is_bundled(path, bundled) {
         return Ok(false);
     }
     match to.copy(from, path, stamp) {
@@ -100,7 +96,15 @@ fn take(
     }
 }
 
-fn is_passed_over(error: &io::Error) -> bool {
+/// Whether a bundle has something at the path, above or beneath it.
+pub(crate) fn is_bundled(path: &str, bundled: &BTreeMap<String, Bundled>) -> bool {
+    let below = format!("{path}/");
+    bundled.contains_key(path)
+        || path.match_indices('/').any(|(at, _)| bundled.contains_key(&path[..at]))
+        || bundled.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below))
+}
+
+pub(crate) fn is_passed_over(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound

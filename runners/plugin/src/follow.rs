@@ -55,6 +55,9 @@ impl Follower {
         plugin.readiness().change(|state| {
             state.in_cluster = true;
             state.accepted = cluster.accept_open_network;
+            // What runs before the first look must not pass for all that the plugin has.
+            let wanted = mount.read().ok().and_then(|mounted| mounted.wanted.awaits);
+            state.awaits = awaited(wanted, &volume);
             state.revision = volume.active().map(|hex| format!("sha256:{hex}"));
         });
         let Cluster { bundles, termination, .. } = cluster.clone();
@@ -114,14 +117,20 @@ impl Follower {
     async fn apply(&mut self, mounted: Mounted) -> Result<(), Failure> {
         let changed = self.seen.as_ref() != Some(&mounted);
         if changed {
-            if self.redactor.add(&mounted.bearer).is_err() {
-                tracing::warn!("the bearer is so short that it cannot be kept out of the log");
+            for bearer in [Some(&mounted.bearer), mounted.keeper.as_ref()].into_iter().flatten() {
+                if self.redactor.add(bearer).is_err() {
+                    tracing::warn!("a bearer is so short that it cannot be kept out of the log");
+                }
             }
             self.refused = None;
             self.configure(&mounted).await;
             self.mount.serve(mounted.wanted.rendered);
             let rendered = mounted.wanted.rendered;
-            self.plugin.readiness().change(|state| state.rendered = Some(rendered));
+            let awaits = awaited(mounted.wanted.awaits.clone(), &self.volume);
+            self.plugin.readiness().change(|state| {
+                state.rendered = Some(rendered);
+                state.awaits = awaits;
+            });
         }
         if let Some(revision) = self.due(&mounted)
             && self.is_there(&revision, &mounted).await?
@@ -197,6 +206,11 @@ impl Follower {
             }
         }
     }
+}
+
+/// The backup that files are to come from, unless they came.
+fn awaited(wanted: Option<String>, volume: &Volume) -> Option<String> {
+    wanted.filter(|backup| volume.restored().as_ref() != Some(backup))
 }
 
 /// Looks at the network for as long as the runner serves, and ends when something was reached that

@@ -26,7 +26,7 @@ use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
-use famulus_runner::{Plugin, lead, listen};
+use famulus_runner::{Keeping, Plugin, lead, listen};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
 use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, Parts, harden};
 use famulus_telemetry::{Config, Format, Redactor};
@@ -117,7 +117,9 @@ async fn run() -> Result<(), Failed> {
     }
     let mut hidden = vec![settings.bearer];
     hidden.extend(settings.sandbox.packages.files());
-    let plugin = Plugin::new(settings.sandbox, hidden);
+    let keeping = mount.as_ref().zip(settings.cluster.as_ref());
+    let keeping = keeping.map(|(mount, cluster)| Keeping::new(mount, cluster, &settings.sandbox));
+    let plugin = Plugin::new(settings.sandbox, hidden, keeping);
     let tasks = Tasks::new();
     tasks.spawn("runner.budget", OnExit::ShutDown, plugin.clone().keep_budget(tasks.token()));
     if let (Some(mount), Some(cluster)) = (mount, settings.cluster) {

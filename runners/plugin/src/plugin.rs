@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use famulus_protocol::{Check, Failure, Kind, Outcome, Problem, Reason, Run, RunCall, ToolHealth};
+use famulus_runner_harness::pieces::Pieces;
 use famulus_runner_harness::supervisor::{MemoryWatch, Supervisor};
 use famulus_runner_harness::{Admitted, Answer, Context, Queue, Work, WorkHealth};
 use futures::future::BoxFuture;
@@ -13,12 +14,14 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{self, BudgetMeter};
+use crate::keeping::Keeping;
 use crate::manifest::{self, ManifestError, ToolManifest};
 use crate::parameters::{self, Input};
 use crate::readiness::Readiness;
 use crate::run::Call;
 use crate::self_test;
 use crate::settings::Sandbox;
+use crate::switch::between_calls;
 use crate::tree::{Tree, executable};
 
 /// A plugin on disk. Clones are the same one.
@@ -34,6 +37,8 @@ struct Shared {
     hidden: Vec<PathBuf>,
     readiness: Readiness,
     meter: Arc<BudgetMeter>,
+    /// In a cluster.
+    keeping: Option<Keeping>,
     /// Held for reading by each call that runs, for writing by who exchanges the tree.
     gate: Arc<RwLock<()>>,
 }
@@ -47,11 +52,12 @@ struct Prepared {
 
 impl Plugin {
     /// `hidden` are files that a self-test proves to be out of a tool's reach.
-    pub fn new(sandbox: Sandbox, hidden: Vec<PathBuf>) -> Self {
+    pub fn new(sandbox: Sandbox, hidden: Vec<PathBuf>, keeping: Option<Keeping>) -> Self {
         let memory = MemoryWatch::find(&sandbox.cgroups);
         let meter = Arc::new(BudgetMeter::new(&sandbox));
         let (sandbox, readiness, gate) = (Arc::new(sandbox), Readiness::default(), Arc::default());
-        Self { shared: Arc::new(Shared { sandbox, memory, hidden, readiness, meter, gate }) }
+        let shared = Shared { sandbox, memory, hidden, readiness, meter, keeping, gate };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Measures what it keeps, for as long as the runner serves.
@@ -79,6 +85,16 @@ impl Plugin {
 
     pub(crate) fn gate(&self) -> &Arc<RwLock<()>> {
         &self.shared.gate
+    }
+
+    fn keeping(&self) -> Result<&Keeping, Problem> {
+        self.shared.keeping.as_ref().ok_or_else(|| {
+            Problem::new(
+                Kind::NoRoute,
+                "what this runner's plugin keeps is nobody's to ask for",
+                "copy its folder: it is where the runner was told that the plugin is",
+            )
+        })
     }
 
     fn tree(&self) -> Result<Tree, Problem> {
@@ -202,6 +218,24 @@ impl Work for Plugin {
         let mut checks = vec![self_test::manifests(&self.health().complaints)];
         checks.extend(self_test::sandbox(sandbox, supervisor, scratch, hidden).await);
         checks
+    }
+
+    async fn give_files(&self) -> Result<Pieces, Problem> {
+        let keeping = self.keeping()?;
+        let no_call_runs = between_calls(self).await;
+        keeping.give(no_call_runs).await
+    }
+
+    async fn take_files(&self, files: Pieces) -> Result<(), Problem> {
+        let keeping = self.keeping()?;
+        let _no_call_runs = between_calls(self).await;
+        keeping.take(files).await?;
+        self.shared.readiness.change(|state| state.awaits = None);
+        Ok(())
+    }
+
+    fn configuration(&self) -> Result<String, Problem> {
+        self.keeping()?.configuration()
     }
 }
 

@@ -5,6 +5,9 @@ use famulus_protocol::{Kind, Problem};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+/// The annotation by which the operator is told so.
+const RESTORED_FROM: &str = "famulus.dev/restored-from";
+
 /// What is known of a runner, kept by those who find it out.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
@@ -25,6 +28,8 @@ pub(crate) struct State {
     pub(crate) accepted: bool,
     pub(crate) revision: Option<String>,
     pub(crate) rendered: Option<i64>,
+    /// The backup that the plugin's files come from, which are not there yet.
+    pub(crate) awaits: Option<String>,
     /// Keys of the configuration that have no value and must have one.
     pub(crate) missing: Vec<String>,
     /// What is wrong with a revision that does not serve.
@@ -76,6 +81,12 @@ impl State {
         }
         if self.in_cluster && self.revision.is_none() {
             return Err("no revision serves yet; see whether its build succeeded".to_owned());
+        }
+        if let Some(backup) = &self.awaits {
+            return Err(format!(
+                "its files are to come from the backup {backup}; see the log of the restore, or remove \
+                 the Plugin's annotation {RESTORED_FROM} to go on without them"
+            ));
         }
         Ok(())
     }
@@ -130,6 +141,7 @@ mod tests {
         let accepted = State { accepted: true, network: Some(Network::Open), ..serving.clone() };
         check(accepted, None);
         check(State { revision: None, ..serving.clone() }, Some(Kind::NotReady));
+        check(State { awaits: Some("b".into()), ..serving.clone() }, Some(Kind::NotReady));
         check(State { missing: vec!["k".into()], ..serving.clone() }, Some(Kind::Config));
         check(State { over: Some("much".into()), ..serving }, Some(Kind::State));
         check(State::default(), None);

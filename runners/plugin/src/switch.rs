@@ -87,7 +87,7 @@ pub(crate) async fn thin(volume: &Volume) {
 }
 
 /// Waits until no call runs; while that lasts, none begins.
-async fn between_calls(plugin: &Plugin) -> OwnedRwLockWriteGuard<()> {
+pub(crate) async fn between_calls(plugin: &Plugin) -> OwnedRwLockWriteGuard<()> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         if let Ok(held) = plugin.gate().clone().try_write_owned() {

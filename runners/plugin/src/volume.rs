@@ -6,6 +6,7 @@
 //! VOLUME/active                 a link to the tree that serves
 //! VOLUME/cache/{uv,home}        what outlives revisions
 //! VOLUME/incoming.tar           the bundle of a revision that the runner takes itself
+//! VOLUME/restored               the backup that its files came from
 //! ```
 //!
 //! A tree without its record is one that was not finished. What a tool may write is the active tree
@@ -18,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use famulus_protocol::revision::digest;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, syncfs};
 use serde::{Deserialize, Serialize};
 
 use crate::beneath::Stamp;
@@ -91,6 +92,20 @@ impl Volume {
     /// Where the bundle lies that a tree is being made of.
     pub(crate) fn incoming(&self) -> PathBuf {
         self.root.join("incoming.tar")
+    }
+
+    /// The backup that the plugin's files came from.
+    pub(crate) fn restored(&self) -> Option<String> {
+        fs::read_to_string(self.root.join("restored")).ok()
+    }
+
+    /// Notes that the plugin's files came from this backup, once they are on the disk.
+    pub(crate) fn note_restored(&self, backup: &str) -> io::Result<()> {
+        syncfs(File::open(&self.root)?)?;
+        let beside = self.root.join("restored.new");
+        fs::write(&beside, backup)?;
+        File::open(&beside)?.sync_all()?;
+        fs::rename(beside, self.root.join("restored"))
     }
 
     /// The digits of the revision that serves.

@@ -6,6 +6,11 @@ use crate::CallId;
 pub const ALIVE: &str = "/health";
 pub const HEALTH: &str = "/v1/health";
 pub const SELF_TEST: &str = "/v1/self-test";
+/// A tar of what the plugin keeps beside its code: given while no call runs, and taken once before it
+/// serves. For the bearer of backups alone.
+pub const OWN_FILES: &str = "/v1/own-files";
+/// What the plugin's owner configured, as JSON. For the bearer of backups alone.
+pub const CONFIGURATION: &str = "/v1/configuration";
 
 pub fn call(id: &CallId) -> String {
     format!("/v1/calls/{id}")

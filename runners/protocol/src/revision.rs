@@ -154,6 +154,9 @@ pub struct Wanted {
     pub rendered: i64,
     /// Nothing before the first build.
     pub revision: Option<String>,
+    /// The backup from which its files come before it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<String>,
 }
 
 /// What the look at the network found, as the termination message of the probing container.

@@ -53,6 +53,8 @@ pub struct BuildInput<'a> {
     /// The user that the plugin's Pods run as.
     pub user: i64,
     pub root_key: &'a [u8],
+    /// What the bearers of backups follow from, where there are backups.
+    pub keeper_key: Option<&'a [u8]>,
 }
 
 pub fn build(input: BuildInput<'_>) -> Desired {
@@ -79,6 +81,11 @@ pub fn content(valid: &Valid, plan: &Plan) -> String {
 impl BuildInput<'_> {
     fn bearer(&self) -> String {
         bearer::runner(self.root_key, &self.valid.uid, self.plan.record.rendered)
+    }
+
+    fn keeper(&self) -> String {
+        let derive = |key| bearer::keeper(key, &self.valid.uid, self.plan.record.rendered);
+        self.keeper_key.map(derive).unwrap_or_default()
     }
 
     fn meta(&self, name: String) -> ObjectMeta {

@@ -16,6 +16,8 @@ use super::{BuildInput, digest};
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const BEARER: &str = "bearer";
 pub(super) const WANTED: &str = "wanted.json";
+/// The bearer of backups. Empty where the operator has no key for it: a mount wants all its files.
+pub(super) const KEEPER: &str = "keeper";
 pub(super) const PASSWD: &str = "passwd";
 
 pub(super) fn write(input: BuildInput<'_>) -> Secret {
@@ -26,6 +28,7 @@ pub(super) fn write(input: BuildInput<'_>) -> Secret {
         (CONFIG.to_owned(), ByteString(config(plan))),
         (BEARER.to_owned(), ByteString(input.bearer().into_bytes())),
         (WANTED.to_owned(), ByteString(wanted(input.valid, plan))),
+        (KEEPER.to_owned(), ByteString(input.keeper().into_bytes())),
         (PASSWD.to_owned(), ByteString(passwd(input.user))),
     ]);
     Secret { metadata, type_: Some("Opaque".to_owned()), data: Some(data), ..Secret::default() }
@@ -66,6 +69,7 @@ fn wanted(valid: &Valid, plan: &Plan) -> Vec<u8> {
         uid: valid.uid.clone(),
         rendered: plan.record.rendered,
         revision: plan.record.serving.as_ref().map(|serving| serving.digest.clone()),
+        awaits: plan.awaits.clone(),
     };
     serde_json::to_vec(&wanted).unwrap_or_default()
 }

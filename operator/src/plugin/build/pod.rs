@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use super::BuildInput;
 use super::job::ORDER;
-use super::mounted::{BEARER, CONFIG, PASSWD, WANTED};
+use super::mounted::{BEARER, CONFIG, KEEPER, PASSWD, WANTED};
 use crate::plugin::plan;
 
 /// Which egress class the policies give a Pod.
@@ -174,7 +174,8 @@ fn empty(name: &str, size: &str, medium: Option<&str>) -> Volume {
 
 /// What the runner mounts.
 pub(super) fn mounted(input: BuildInput<'_>) -> Volume {
-    secret("mounted", child(&input.valid.object, Child::Mounted), &[CONFIG, BEARER, WANTED, PASSWD])
+    let keys = [CONFIG, BEARER, WANTED, KEEPER, PASSWD];
+    secret("mounted", child(&input.valid.object, Child::Mounted), &keys)
 }
 
 /// The configuration alone: the build runs code of the plugin, and is given no bearer.

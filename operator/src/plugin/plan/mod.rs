@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use famulus_crds::BuildKey;
+use famulus_crds::labels::RESTORED_FROM;
 use famulus_crds::plugin::{Reason, State};
 use famulus_protocol::revision::BuildSource;
 use k8s_openapi::api::core::v1::Pod;
@@ -61,6 +62,8 @@ pub struct Plan {
     /// What keeps a runner from its work.
     pub trouble: Option<Trouble>,
     pub config: BTreeMap<String, String>,
+    /// The backup from which the files on its volume are to come before it serves.
+    pub awaits: Option<String>,
 }
 
 /// Where a plugin's files are.
@@ -136,6 +139,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
         idles: idles(observed),
         trouble: None,
         config: observed.config.values(),
+        awaits: awaits(volume, observed),
     };
     plan.follow(valid, observed);
     plan.watch_runners(valid, observed);
@@ -221,6 +225,12 @@ fn shape(valid: &Valid, observed: &Observed, pods: &Pods, volume: Volume) -> Sha
     let class = spec.and_then(|spec| spec.storage_class_name.clone());
     let storage_class = class.or_else(|| pods.storage_class.clone()).filter(|_| claim);
     Shape { class: valid.class.clone(), claim, storage_class }
+}
+
+/// Files come for a volume that stays.
+fn awaits(volume: Volume, observed: &Observed) -> Option<String> {
+    let backup = observed.plugin.annotations().get(RESTORED_FROM);
+    backup.filter(|_| volume == Volume::Claim).cloned()
 }
 
 fn place(volume: Volume, observed: &Observed) -> Option<String> {

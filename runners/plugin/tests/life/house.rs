@@ -31,6 +31,9 @@ use crate::support::{BEARER, Bench, Runner, give, program};
 /// The UID of the Plugin.
 pub(crate) const UID: &str = "0b0e2a0c-1d7a-4a55-9c43-6d1d3c1f4a10";
 
+/// The bearer of backups.
+pub(crate) const KEEPER: &str = "the-bearer-of-backups";
+
 /// Nobody listens there.
 const NOBODY: &str = "127.0.0.1:1";
 
@@ -146,14 +149,27 @@ impl House {
         config: &Value,
         bearer: &str,
     ) {
+        self.mount_for(rendered, revision, config, bearer, None);
+    }
+
+    /// As [`Self::mount`], for a plugin whose files are to come from a backup.
+    pub(crate) fn mount_for(
+        &self,
+        rendered: i64,
+        revision: Option<&str>,
+        config: &Value,
+        bearer: &str,
+        awaits: Option<&str>,
+    ) {
         let name = format!("..{rendered}-{}", fs::read_dir(self.path("mounted")).unwrap().count());
         let folder = self.path("mounted").join(&name);
         fs::create_dir(&folder).unwrap();
         let wanted = json!({
             "plugin": "test", "uid": UID, "rendered": rendered, "revision": revision,
-            "permitted": ["*"],
+            "permitted": ["*"], "awaits": awaits,
         });
         fs::write(folder.join("wanted.json"), wanted.to_string()).unwrap();
+        fs::write(folder.join("keeper"), KEEPER).unwrap();
         fs::write(folder.join("config.json"), config.to_string()).unwrap();
         fs::write(folder.join("bearer"), bearer).unwrap();
         if Bench::has_own_user() {

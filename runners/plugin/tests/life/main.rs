@@ -16,6 +16,7 @@ mod git;
 mod guide;
 mod hostile;
 mod house;
+mod keeping;
 mod packages;
 mod sources;
 #[path = "../calls/support/mod.rs"]

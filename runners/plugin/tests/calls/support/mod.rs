@@ -231,6 +231,18 @@ impl Runner {
         request.send().await.unwrap().status()
     }
 
+    /// As who backs the plugin up, or gives it its files.
+    pub(crate) async fn keep(
+        &self,
+        bearer: &str,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Response {
+        let request = self.client.request(method, format!("{}{path}", self.base));
+        request.bearer_auth(bearer).body(body).send().await.unwrap()
+    }
+
     pub(crate) async fn upload(&self, id: &str, index: u32, bytes: Vec<u8>) -> StatusCode {
         let url = format!("{}{}", self.base, paths::upload(&call_id(id), index));
         self.client.put(url).bearer_auth(BEARER).body(bytes).send().await.unwrap().status()
