@@ -126,6 +126,13 @@ impl Draft for Writing {
         open(&self.path(file))
     }
 
+    fn forget(&self, file: &str) {
+        let path = self.path(file);
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "a file that is not whole stays");
+        }
+    }
+
     fn name(&self) -> Result<(), BackupError> {
         sync_folder(&self.path)?;
         fs::rename(&self.path, &self.named).map_err(BackupError::io("named", &self.named))?;

@@ -40,6 +40,9 @@ pub struct Part {
     /// Of the stored bytes, in hexadecimal digits.
     pub sha256: String,
     pub encrypted: bool,
+    /// Whose it is, of what there may be several of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +58,10 @@ pub enum Holds {
     RootKey,
     /// The `Plugin` objects of a cluster, as JSON.
     Plugins,
+    /// What a plugin keeps on a volume of its own, as a tar.
+    PluginFiles,
+    /// What a plugin is configured by, as JSON.
+    PluginConfiguration,
     /// Something that a newer release added.
     #[serde(other)]
     Unknown,
@@ -103,6 +110,11 @@ impl Manifest {
     /// The part that holds this, if there is one.
     pub fn part(&self, holds: Holds) -> Option<&Part> {
         self.parts.iter().find(|part| part.holds == holds)
+    }
+
+    /// The parts that hold this of several.
+    pub fn parts(&self, holds: Holds) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| part.holds == holds)
     }
 
     /// The bytes of all parts.

@@ -23,6 +23,7 @@ pub(crate) struct PartWriter {
     name: String,
     path: PathBuf,
     holds: Holds,
+    of: Option<String>,
     encrypted: bool,
 }
 
@@ -38,7 +39,20 @@ impl PartWriter {
         let path = draft.path(&name);
         let output = Hashing::new(draft.create(&name)?);
         let sealer = Sealer::new(recipient, output).map_err(BackupError::io("written", &path))?;
-        Ok(Self { sealer, draft, name, path, holds, encrypted: recipient.is_some() })
+        let encrypted = recipient.is_some();
+        Ok(Self { sealer, draft, name, path, holds, of: None, encrypted })
+    }
+
+    /// Says whose it is.
+    pub(crate) fn of(self, whose: &str) -> Self {
+        Self { of: Some(whose.to_owned()), ..self }
+    }
+
+    /// Gives it up: the backup is taken without it.
+    pub(crate) fn abandon(self) {
+        let Self { sealer, draft, name, .. } = self;
+        drop(sealer);
+        draft.forget(&name);
     }
 
     /// Takes everything that a reader has.
@@ -48,7 +62,7 @@ impl PartWriter {
 
     /// Stores it, and compares what is there with what was written.
     pub(crate) fn finish(self) -> Result<Part, BackupError> {
-        let Self { sealer, draft, name, path, holds, encrypted } = self;
+        let Self { sealer, draft, name, path, holds, of, encrypted } = self;
         let Hashing { output, hash, bytes } =
             sealer.finish().map_err(BackupError::io("written", &path))?;
         let sha256 = hex::encode(hash.finalize());
@@ -57,7 +71,7 @@ impl PartWriter {
         if (stored.bytes, &stored.sha256) != (bytes, &sha256) {
             return Err(BackupError::ReadBack { path });
         }
-        Ok(Part { name, holds, bytes, sha256, encrypted })
+        Ok(Part { name, holds, bytes, sha256, encrypted, of })
     }
 }
 

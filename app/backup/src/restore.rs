@@ -60,8 +60,23 @@ pub async fn small(
     holds: Holds,
     identities: Option<Arc<Identities>>,
 ) -> Result<Option<Vec<u8>>, BackupError> {
-    let Some(part) = manifest.part(holds).cloned() else { return Ok(None) };
-    let (source, path) = open(backups, name, part, identities).await?;
+    match manifest.part(holds) {
+        Some(part) => whole(backups, name, part, identities).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A small part, whole.
+///
+/// # Errors
+/// It cannot be read, or is sealed to another key.
+pub async fn whole(
+    backups: &Backups,
+    name: &str,
+    part: &Part,
+    identities: Option<Arc<Identities>>,
+) -> Result<Vec<u8>, BackupError> {
+    let (source, path) = open(backups, name, part.clone(), identities).await?;
     let backup = name.to_owned();
     let whole = move || {
         let mut bytes = Vec::new();
@@ -71,9 +86,22 @@ pub async fn small(
             let reason = format!("{} is larger than {SMALL} bytes", path.display());
             return Err(BackupError::Damaged { name: backup, reason });
         }
-        Ok(Some(bytes))
+        Ok(bytes)
     };
     blocking(whole).await
+}
+
+/// A part from its beginning, which a thread reads that may block.
+///
+/// # Errors
+/// It cannot be read, or is sealed to another key.
+pub async fn large(
+    backups: &Backups,
+    name: &str,
+    part: &Part,
+    identities: Option<Arc<Identities>>,
+) -> Result<Box<dyn Read + Send>, BackupError> {
+    open(backups, name, part.clone(), identities).await.map(|(source, _)| source)
 }
 
 /// A part as it was before it was stored, and where it is, for people.

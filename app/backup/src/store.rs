@@ -45,6 +45,9 @@ pub(crate) trait Draft: Send + Sync {
     /// A file that was finished, as it is stored.
     fn open(&self, file: &str) -> Result<Box<dyn Read + Send>, BackupError>;
 
+    /// Removes a file that was not finished. What cannot be removed is no part of the backup.
+    fn forget(&self, file: &str);
+
     /// Gives it its name: from now on it is listed.
     fn name(&self) -> Result<(), BackupError>;
 

@@ -27,6 +27,7 @@ mod cluster;
 mod execute;
 mod idle;
 mod installed;
+pub mod keeper;
 pub mod kept;
 mod lines;
 mod plugin;
@@ -37,5 +38,7 @@ mod table;
 mod version;
 mod watches;
 mod wire;
+
+pub use famulus_crds::labels::RESTORED_FROM;
 
 pub use cluster::{Cluster, Config, ConnectError, Timeouts};

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::circuit::Circuit;
 
 /// Where runners listen.
-const PORT: u16 = 8090;
+pub(crate) const PORT: u16 = 8090;
 
 /// A Pod of the sandbox: a runner, or one that builds or probes.
 #[derive(Debug)]

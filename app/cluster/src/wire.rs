@@ -13,7 +13,9 @@ use famulus_protocol::{
     ANSWER_BYTES, CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths,
 };
 use futures::stream::BoxStream;
-use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
+use reqwest::{
+    Body, Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, redirect,
+};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -70,6 +72,10 @@ pub(crate) enum CallResponse {
 
 /// A client for runners: it keeps connections, and follows nobody elsewhere.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
+    builder().build()
+}
+
+pub(crate) fn builder() -> ClientBuilder {
     Client::builder()
         .no_proxy()
         .redirect(redirect::Policy::none())
@@ -77,7 +83,6 @@ pub(crate) fn client() -> Result<Client, reqwest::Error> {
         .tcp_nodelay(true)
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
-        .build()
 }
 
 impl RunnerClient<'_> {

@@ -74,7 +74,11 @@ async fn run(args: Args) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!("{error:#}")),
+        Err(error) => {
+            let code = failed(&format!("{error:#}"));
+            let incomplete = error.is::<backup::Incomplete>();
+            if incomplete { ExitCode::from(backup::Incomplete::EXIT_CODE) } else { code }
+        }
     }
 }
 

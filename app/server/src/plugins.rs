@@ -58,6 +58,7 @@ impl Plugins {
                 let config::Cluster {
                     sandbox_namespace,
                     root_key_file,
+                    keeper_key_file: _,
                     callback_url,
                     token_secret: _,
                     kept_bundles,

@@ -60,6 +60,36 @@ before there were backups have none of these.
 {{- with .Values.restore }}{{ if .from }}true{{ end }}{{ end }}
 {{- end }}
 
+{{- /* Who asks runners for what plugins keep, and gives it back, as a list in JSON. */}}
+{{- define "famulus.keepers" -}}
+{{- $keepers := list }}
+{{- if include "famulus.backups" . }}{{ $keepers = append $keepers "backup" }}{{ end }}
+{{- if include "famulus.restores" . }}{{ $keepers = append $keepers "restore" }}{{ end }}
+{{- toJson $keepers }}
+{{- end }}
+
+{{- /* The Secret with the key for that. Values that are reused from an older release do not know of it. */}}
+{{- define "famulus.keeperKeySecret" -}}
+{{- $given := .Values.secrets.keeperKey | default dict -}}
+{{- $given.existingSecret | default (printf "%s-keeper-key" .Release.Name) }}
+{{- end }}
+
+{{- define "famulus.keeperKeyEnvironment" -}}
+- { name: FAMULUS_CLUSTER__KEEPER_KEY_FILE, value: /run/famulus/keeper-key/key }
+{{- end }}
+
+{{- define "famulus.keeperKeyMount" -}}
+- { name: keeper-key, mountPath: /run/famulus/keeper-key, readOnly: true }
+{{- end }}
+
+{{- define "famulus.keeperKeyVolume" -}}
+- name: keeper-key
+  secret:
+    secretName: {{ include "famulus.keeperKeySecret" . }}
+    defaultMode: 0440
+    items: [{ key: key, path: key }]
+{{- end }}
+
 {{- /* Whether they are restored on trial: encrypted ones only where their key is. */}}
 {{- define "famulus.backupsVerified" -}}
 {{- if include "famulus.backups" . }}

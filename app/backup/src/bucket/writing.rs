@@ -103,6 +103,9 @@ impl Draft for Writing {
         self.0.bucket.open(&self.0.within(file))
     }
 
+    /// An upload that is given up names nothing.
+    fn forget(&self, _file: &str) {}
+
     fn name(&self) -> Result<(), BackupError> {
         self.0.name()
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Secrets (before the release makes its own) ─► database, empty until all of it is there ─► Plugins
+//!     ─► their files, each as soon as its revision is built; until then it takes no calls
 //! ```
 //!
 //! Who keeps the database makes it, and decides what becomes of one that holds something: here it is
@@ -10,6 +11,7 @@
 use super::{
     drill::{checked, sound},
     home::Opened,
+    keeping::{self, FOR_A_BUILD},
     restore::{any, hold_back, tell},
     target::Target,
     which,
@@ -25,7 +27,11 @@ use famulus_backup::{
     manifest::{Holds, Manifest},
     restore as parts,
 };
-use famulus_cluster::kept::{self, Made};
+use famulus_cluster::{
+    RESTORED_FROM,
+    keeper::Keeper,
+    kept::{self, Made},
+};
 use famulus_errors::chain;
 use famulus_lifecycle::Signals;
 use famulus_store::{Connect, HeldBack, Restoring};
@@ -139,7 +145,10 @@ async fn plugins(
     else {
         return Ok(());
     };
-    let Made { made, there } = kept::make_plugins(&cluster.sandbox_namespace, &bytes).await?;
+    let namespace = &cluster.sandbox_namespace;
+    let identities = opened.home.identities()?;
+    let rest = keeping::rest(backups, name, manifest, identities.as_ref()).await?;
+    let Made { made, there } = kept::make_plugins(namespace, &bytes, &rest).await?;
     if !made.is_empty() {
         say::line(&format!("  {} Plugins are there again: {}.", made.len(), made.join(", ")));
     }
@@ -149,6 +158,32 @@ async fn plugins(
             there.join(", ")
         ));
     }
+    let waiting = kept::waiting(namespace, name).await?;
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let key = cluster.keeper_key_file.as_ref();
+    let key =
+        key.context("`cluster.keeper_key_file` names no key to give plugins their files with")?;
+    let keeper = Keeper::connect(namespace, key, FOR_A_BUILD).await?;
+    let mut without = Vec::new();
+    for plugin in waiting {
+        let given =
+            keeping::give_back(&keeper, &plugin, backups, name, manifest, identities.as_ref());
+        match given.await {
+            Ok(()) => {
+                kept::has_its_files(namespace, &plugin).await?;
+                say::line(&format!("  The plugin {plugin} has its files."));
+            }
+            Err(error) => without.push(format!("{plugin} ({error:#})")),
+        }
+    }
+    anyhow::ensure!(
+        without.is_empty(),
+        "these plugins wait for their files: {}; begin again, or remove their annotation {RESTORED_FROM} \
+         to go on without",
+        without.join(", ")
+    );
     Ok(())
 }
 

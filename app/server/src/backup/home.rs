@@ -1,7 +1,7 @@
 //! What the commands of backups work on: a data directory, and the server on it.
 
 use crate::{
-    backup::target::Target,
+    backup::{keeping, target::Target},
     config::{self, Cluster, Database},
     paths::Paths,
     private, token, up,
@@ -14,6 +14,7 @@ use famulus_backup::{
     seal::Identities,
     take::{Document, Plan, Secret, Source},
 };
+use famulus_cluster::keeper::Keeper;
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PrivatePostgres, Running};
 use famulus_telemetry::Guard;
@@ -67,8 +68,13 @@ impl Home {
         Ok(file.map(Identities::read).transpose()?.map(Arc::new))
     }
 
-    /// What a backup is made of, once there is something.
-    pub(super) async fn source(&self, target: &Target) -> anyhow::Result<Source> {
+    /// What a backup is made of, once there is something. Each plugin's runner has so long to give what
+    /// the plugin keeps.
+    pub(super) async fn source(
+        &self,
+        target: &Target,
+        for_a_runner: Duration,
+    ) -> anyhow::Result<Source> {
         let known = famulus_store::installation(&target.connect()).await?;
         let known = known.context(
             "the database is empty: there is nothing to back up before Famulus has started once",
@@ -85,7 +91,7 @@ impl Home {
             holds: Holds::Configuration,
             words: "the configuration file (not what it refers to)",
         }));
-        let (mut documents, mut leaves_out) = (Vec::new(), Vec::new());
+        let (mut documents, mut feeds, mut leaves_out) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(cluster) = &self.cluster {
             secrets.push(Secret {
                 path: cluster.root_key_file.clone(),
@@ -93,19 +99,26 @@ impl Home {
                 holds: Holds::RootKey,
                 words: "the root key",
             });
-            let (bytes, number) =
-                famulus_cluster::kept::plugins(&cluster.sandbox_namespace).await?;
+            let namespace = &cluster.sandbox_namespace;
+            let (bytes, keeps) = famulus_cluster::kept::plugins(namespace).await?;
             documents.push(Document {
                 bytes,
                 name: "plugins.json",
                 holds: Holds::Plugins,
-                words: format!("the {number} Plugins, as they were applied"),
+                words: format!("the Plugins, as they were applied: {}", keeps.len()),
             });
-            leaves_out.push(
-                "the Secrets that plugins are configured by: keep them with the manifests"
-                    .to_owned(),
-            );
-            leaves_out.push("the files that plugins keep on volumes of their own".to_owned());
+            if let Some(key) = &cluster.keeper_key_file {
+                let keeper = Keeper::connect(namespace, key, for_a_runner).await?;
+                let (asked, not_asked) = keeping::feeds(&keeper, &keeps);
+                feeds = asked;
+                leaves_out.extend(not_asked);
+            } else {
+                leaves_out.push(
+                    "what plugins keep on volumes of their own, and the Secrets that they are configured \
+                     by: `cluster.keeper_key_file` names no key for that"
+                        .to_owned(),
+                );
+            }
         }
         Ok(Source {
             server: target.server()?,
@@ -115,6 +128,7 @@ impl Home {
             postgres: target.version.clone(),
             secrets,
             documents,
+            feeds,
             leaves_out,
         })
     }

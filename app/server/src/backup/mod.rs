@@ -15,6 +15,7 @@
 mod drill;
 mod elsewhere;
 mod home;
+mod keeping;
 mod restore;
 mod schedule;
 mod standing;
@@ -40,7 +41,21 @@ use famulus_core::clock::SystemClock;
 use famulus_lifecycle::Signals;
 use famulus_store::ReportKind;
 use home::At;
+use keeping::{BEFORE_AN_UPDATE, FOR_A_RUNNER};
 use std::path::PathBuf;
+
+/// A backup that is good, and does not hold all that it was to hold.
+#[derive(Debug, thiserror::Error)]
+#[error("{backup} is good, and lacks {lacks}")]
+pub struct Incomplete {
+    backup: String,
+    lacks: String,
+}
+
+impl Incomplete {
+    /// What the program ends with: another one at once would lack the same.
+    pub const EXIT_CODE: u8 = 3;
+}
 
 /// `famulus backup …`.
 pub async fn run(
@@ -68,7 +83,8 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
         if before_update && upgrade::pending(&target).await?.is_none() {
             return Ok(None);
         }
-        let source = opened.home.source(&target).await?;
+        let for_a_runner = if before_update { BEFORE_AN_UPDATE } else { FOR_A_RUNNER };
+        let source = opened.home.source(&target, for_a_runner).await?;
         let plan = opened.home.plan();
         anyhow::Ok(Some(take(plan, source, &SystemClock).await?))
     };
@@ -79,14 +95,15 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
         }
     };
     match &taken {
-        Ok(Some(Outcome { name, manifest, .. })) => {
-            target.tell(ReportKind::Taken, Ok((name, manifest.begun))).await;
+        Ok(Some(Outcome { name, manifest, lacks, .. })) => {
+            let lacks = (!lacks.is_empty()).then(|| lacks.join("; "));
+            target.tell_taken(name, manifest.begun, lacks).await;
         }
         Ok(None) => {}
         Err(error) => target.tell(ReportKind::NotTaken, Err(error)).await,
     }
     at.close().await;
-    let Some(Outcome { name, manifest, removed }) = taken? else {
+    let Some(Outcome { name, manifest, lacks, removed }) = taken? else {
         say::line("This release leaves the database as it is: no backup was taken.");
         return Ok(());
     };
@@ -101,6 +118,11 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
     for name in &removed {
         say::line(&format!("  removed    {name}, which no rule keeps any more"));
     }
+    // An update changes the database, and nothing of what plugins keep.
+    anyhow::ensure!(
+        before_update || lacks.is_empty(),
+        Incomplete { backup: name, lacks: lacks.join("; ") }
+    );
     Ok(())
 }
 

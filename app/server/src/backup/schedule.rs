@@ -4,6 +4,7 @@
 use super::{
     drill::drill,
     home::Opened,
+    keeping::FOR_A_RUNNER,
     standing::{HERE, Known, Last, Verified},
     target::Target,
     told::{tell_owner, that_it_was_restored},
@@ -120,7 +121,7 @@ impl Keeper {
     /// What there is; all times of good backups.
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
-        let installation = home.source(&self.target()).await?.installation;
+        let installation = home.source(&self.target(), FOR_A_RUNNER).await?.installation;
         let good = home.backups.good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
@@ -142,9 +143,9 @@ impl Keeper {
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let source = home.source(&self.target()).await?;
+        let source = home.source(&self.target(), FOR_A_RUNNER).await?;
         match take(home.plan(), source, &SystemClock).await {
-            Ok(Outcome { name, manifest, removed }) => {
+            Ok(Outcome { name, manifest, removed, lacks: _ }) => {
                 tracing::info!(
                     backup.name = name,
                     backup.bytes = manifest.bytes(),

@@ -51,12 +51,14 @@ pub(super) struct Last {
     pub(super) name: String,
     pub(super) begun: Timestamp,
     pub(super) encrypted: bool,
+    /// What it was to hold and does not, in words.
+    pub(super) lacks: Option<String>,
 }
 
 impl Last {
     pub(super) fn of(name: &str, manifest: &Manifest) -> Self {
         let encrypted = manifest.parts.iter().any(|part| part.encrypted);
-        Self { name: name.to_owned(), begun: manifest.begun, encrypted }
+        Self { name: name.to_owned(), begun: manifest.begun, encrypted, lacks: None }
     }
 }
 
@@ -104,6 +106,10 @@ impl Known {
                 detail: format!("{name} could not be restored to see whether it can be ({error})"),
                 remedy: Some(can.verify),
             };
+        }
+        if let Some(Last { lacks: Some(lacks), .. }) = &self.last {
+            let detail = format!("{last}, and lacks {lacks}");
+            return Standing { ok: false, detail, remedy: Some(can.take) };
         }
         let verified = match (&self.last, &self.verified) {
             (None, None) => String::new(),
@@ -164,7 +170,8 @@ mod tests {
             "none was taken, though one is due (the disk is full); there is none",
         );
         let begun = at("2026-11-24T08:30:00Z");
-        known.last = Some(Last { name: "A".to_owned(), begun, encrypted: true });
+        let last = Last { name: "A".to_owned(), begun, encrypted: true, lacks: None };
+        known.last = Some(last.clone());
         check(
             &known,
             true,
@@ -181,6 +188,9 @@ mod tests {
         let earlier = Verified { backup: "B".to_owned(), at: at("2026-11-20T12:00:00Z") };
         known.learn(Some(earlier.clone()));
         check(&known, true, true, "the last is A, 3 h old; B was restored to see, 4 days ago");
+        known.last = Some(Last { lacks: Some("the files of w: gone".to_owned()), ..last.clone() });
+        check(&known, true, false, "the last is A, 3 h old, and lacks the files of w: gone");
+        known.last = Some(last);
         known.not_restored = Some(("A".to_owned(), "it is damaged".to_owned()));
         check(
             &known,

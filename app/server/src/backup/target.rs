@@ -77,16 +77,19 @@ impl Target {
         Server::new(self.url(), self.bin_dir.clone())
     }
 
-    /// Tells the app that works on this database, where that is another program, what became of a
-    /// backup: which one is good, or why there is none.
+    /// Tells the app that works on this database, where that is another program, that a backup was taken,
+    /// and what it lacks.
+    pub(super) async fn tell_taken(&self, name: &str, at: Timestamp, lacks: Option<String>) {
+        let backup = Some(name.to_owned());
+        self.report(&Report { kind: ReportKind::Taken, backup, at, reason: lacks }).await;
+    }
+
+    /// Tells it what became of a backup: which one is good, or why there is none.
     pub(super) async fn tell(
         &self,
         kind: ReportKind,
         done: Result<(&str, Timestamp), &anyhow::Error>,
     ) {
-        if !self.elsewhere {
-            return;
-        }
         let report = match done {
             Ok((name, at)) => Report { kind, backup: Some(name.to_owned()), at, reason: None },
             Err(error) => {
@@ -94,7 +97,14 @@ impl Target {
                 Report { kind, backup: None, at: SystemClock.now(), reason }
             }
         };
-        let told = famulus_store::report_backup(&self.connect(), &report).await;
+        self.report(&report).await;
+    }
+
+    async fn report(&self, report: &Report) {
+        if !self.elsewhere {
+            return;
+        }
+        let told = famulus_store::report_backup(&self.connect(), report).await;
         if let Err(error) = told.context("the app is not told what became of the backup") {
             tracing::warn!(error = format!("{error:#}"), "the app learns of it by its clock alone");
         }

@@ -72,8 +72,8 @@ struct Watcher {
 impl Watcher {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         that_it_was_restored(&self.notices).boxed().await;
-        // What was said last of either fault: it is looked at often, and said once a day.
-        let mut said = [String::new(), String::new()];
+        // What was said last of each fault: it is looked at often, and said once a day.
+        let mut said = [String::new(), String::new(), String::new()];
         let mut counted = SystemClock.now();
         loop {
             match self.notices.store.backup_reports().boxed().await {
@@ -92,7 +92,7 @@ impl Watcher {
         }
     }
 
-    async fn see(&self, reports: &[Report], said: &mut [String; 2]) {
+    async fn see(&self, reports: &[Report], said: &mut [String; 3]) {
         let now = SystemClock.now();
         let known = known(reports, made(&self.notices.owner), now, self.overdue);
         known.count();
@@ -107,6 +107,11 @@ impl Watcher {
                 let words =
                     format!("A backup could not be restored to see whether it can be: {reason}.");
                 (format!("backup not restored {today}"), words, REMEDIES.verify)
+            }),
+            known.last.and_then(|last| {
+                let words =
+                    format!("The backup {} was taken, and lacks {}.", last.name, last.lacks?);
+                Some((format!("backup lacks {today}"), words, REMEDIES.take))
             }),
         ];
         for (fault, said) in faults.into_iter().zip(said) {
@@ -151,7 +156,12 @@ fn known(reports: &[Report], since: Timestamp, now: Timestamp, overdue: SignedDu
     let silent = (now.duration_since(begun) > overdue)
         .then(|| format!("none was for more than {} hours", overdue.as_hours()));
     Known {
-        last: taken.map(|report| Last { name: name(report), begun: report.at, encrypted: false }),
+        last: taken.map(|report| Last {
+            name: name(report),
+            begun: report.at,
+            encrypted: false,
+            lacks: report.reason.clone(),
+        }),
         verified: last(ReportKind::Verified)
             .map(|report| Verified { backup: name(report), at: report.at }),
         not_taken: failed(ReportKind::NotTaken, ReportKind::Taken).or(silent),
@@ -165,7 +175,8 @@ mod tests {
     use super::*;
 
     fn report(kind: ReportKind, at: &str, reason: Option<&str>) -> Report {
-        let backup = reason.is_none().then(|| "b".to_owned());
+        let good = reason.is_none() || kind == ReportKind::Taken;
+        let backup = good.then(|| "b".to_owned());
         Report { kind, backup, at: at.parse().unwrap(), reason: reason.map(str::to_owned) }
     }
 
@@ -200,6 +211,8 @@ mod tests {
         let taken = report(Taken, "2026-11-24T03:00:00Z", None);
         check(std::slice::from_ref(&taken), true, "the last is b, 9 h old");
         check(&[report(Verified, "2026-11-23T00:00:00Z", None), taken.clone()], true, "36 h ago");
+        let lacking = report(Taken, "2026-11-24T03:00:00Z", Some("the files of w: gone"));
+        check(&[lacking], false, "the last is b, 9 h old, and lacks the files of w: gone");
         check(&[], false, "none was for more than 30 hours");
         check(&[report(Restored, "2026-11-24T11:00:00Z", None)], true, "none yet");
         check(&[report(Taken, "2026-11-22T03:00:00Z", None)], false, "none was for more than 30");

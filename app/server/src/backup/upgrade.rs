@@ -1,6 +1,6 @@
 //! A backup comes before the database changes its shape: what an update spoils, a restore brings back.
 
-use super::{home::Home, target::Target};
+use super::{home::Home, keeping::BEFORE_AN_UPDATE, target::Target};
 use anyhow::Context;
 use famulus_backup::take::{Outcome, take};
 use famulus_core::clock::SystemClock;
@@ -30,7 +30,7 @@ pub(crate) async fn before_migration(home: &Home, place: &Running) -> anyhow::Re
         return Ok(());
     }
     let taken = async {
-        let source = home.source(&target).await?;
+        let source = home.source(&target, BEFORE_AN_UPDATE).await?;
         anyhow::Ok(take(home.plan(), source, &SystemClock).await?)
     };
     let Outcome { name, manifest, .. } = taken.await.with_context(|| {

@@ -166,6 +166,10 @@ pub const KEYS: &[Key] = &[
     ),
     restart("cluster.root_key_file", "file with the installation's root key"),
     restart(
+        "cluster.keeper_key_file",
+        "file with the key by which runners give what plugins keep, for backups",
+    ),
+    restart(
         "cluster.callback_url",
         "where runners find api.callback_listen of any process; a name is looked up for each call",
     ),

@@ -147,6 +147,8 @@ impl Default for Database {
 pub struct Cluster {
     pub sandbox_namespace: String,
     pub root_key_file: PathBuf,
+    /// For backups, which the app does not take.
+    pub keeper_key_file: Option<PathBuf>,
     pub callback_url: Url,
     pub token_secret: Option<TokenSecret>,
     /// Bundles of each plugin that are kept beside those in use.

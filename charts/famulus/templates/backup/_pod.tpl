@@ -1,6 +1,7 @@
 {{- /*
 The Pod of a backup: root, the words after `famulus`, and whether the ConfigMap of the app is there. The private key
-is for those alone who verify, and so is the room that a Postgres takes which is thrown away.
+is for those alone who verify, and so is the room that a Postgres takes which is thrown away; the key for what plugins
+keep is for the others.
 */}}
 {{- define "famulus.backupPod" -}}
 {{- $root := index . 0 -}}
@@ -24,6 +25,9 @@ containers:
             key: {{ ternary $backup.database.key "url" (not (empty $backup.database.existingSecret)) }}
       - { name: FAMULUS_DATA_DIR, value: /var/lib/famulus }
       {{- include "famulus.clusterEnvironment" $root | nindent 6 }}
+      {{- if not $verifies }}
+      {{- include "famulus.keeperKeyEnvironment" $root | nindent 6 }}
+      {{- end }}
       - { name: FAMULUS_TELEMETRY__LOG, value: {{ $root.Values.app.log | quote }} }
       - { name: FAMULUS_TELEMETRY__FORMAT, value: json }
       {{- include "famulus.storeEnvironment" (list $root $identity) | nindent 6 }}
@@ -50,6 +54,8 @@ containers:
       {{- include "famulus.storeMounts" (list $root $identity) | nindent 6 }}
       {{- if $verifies }}
       - { name: shared-memory, mountPath: /dev/shm }
+      {{- else }}
+      {{- include "famulus.keeperKeyMount" $root | nindent 6 }}
       {{- end }}
       {{- if $hasConfig }}
       - { name: config, mountPath: /etc/famulus, readOnly: true }
@@ -74,6 +80,8 @@ volumes:
   # Building indexes side by side needs more than the 64 MiB that containers get.
   - name: shared-memory
     emptyDir: { medium: Memory, sizeLimit: 256Mi }
+  {{- else }}
+  {{- include "famulus.keeperKeyVolume" $root | nindent 2 }}
   {{- end }}
   {{- if $hasConfig }}
   - name: config

@@ -17,6 +17,9 @@ containers:
       {{- end }}
       - { name: FAMULUS_DATA_DIR, value: /var/lib/famulus }
       {{- include "famulus.clusterEnvironment" $root | nindent 6 }}
+      {{- if eq $account "restore" }}
+      {{- include "famulus.keeperKeyEnvironment" $root | nindent 6 }}
+      {{- end }}
       - { name: FAMULUS_TELEMETRY__LOG, value: {{ $root.Values.app.log | quote }} }
       - { name: FAMULUS_TELEMETRY__FORMAT, value: json }
       {{- include "famulus.storeEnvironment" (list $root $identity) | nindent 6 }}
@@ -24,11 +27,17 @@ containers:
     volumeMounts:
       - { name: data, mountPath: /var/lib/famulus }
       - { name: tmp, mountPath: /tmp }
+      {{- if eq $account "restore" }}
+      {{- include "famulus.keeperKeyMount" $root | nindent 6 }}
+      {{- end }}
       {{- include "famulus.storeMounts" (list $root $identity) | nindent 6 }}
 volumes:
   - name: data
     emptyDir: { sizeLimit: 64Mi }
   - name: tmp
     emptyDir: { sizeLimit: 256Mi }
+  {{- if eq $account "restore" }}
+  {{- include "famulus.keeperKeyVolume" $root | nindent 2 }}
+  {{- end }}
   {{- include "famulus.storeVolumes" (list $root $identity) | nindent 2 }}
 {{- end }}

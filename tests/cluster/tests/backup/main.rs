@@ -11,12 +11,17 @@ mod store;
 use famulus_cluster_tests::helm::{CHART, VALUES, helm};
 use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, object, objects, until};
 use famulus_cluster_tests::release::{Release, inline, name};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use store::Server;
 
 const PLUGIN: &str = "keeper";
-const TOOL: &str = "#!/bin/sh\necho '{\"it\": \"ran\"}'\n";
+/// Counts its calls in a file of the plugin's, and tells what it is configured by.
+const TOOL: &str = r#"#!/bin/sh
+echo . >> ../calls
+printf '{"calls": %s, "config": %s}' "$(wc -l < ../calls)" "$(tr -d '\n' < ../config.json)"
+"#;
+const VALUE: &str = "what-a-plugin-is-configured-by";
 const FACT: &str = "my ship is called Argo";
 
 /// The node, as its Pods reach it.
@@ -32,8 +37,13 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     begin_from_nothing().await;
     install(&store, &[]).await;
     let release = Release::open().await;
-    release.apply(&inline(PLUGIN, "try", TOOL, "")).await;
+    configure().await;
+    let by = format!("  configSecretRef: {{name: {PLUGIN}-config}}\n");
+    release.apply(&inline(PLUGIN, "try", TOOL, &by)).await;
     let before = release.condition(PLUGIN, "Ready=True").await;
+    for calls in 1..=2 {
+        assert_eq!(called(&release).await, (calls, json!(VALUE)));
+    }
     release.chat(&format!("remember that {FACT}")).await;
     stands(&release, "none yet").await;
 
@@ -52,16 +62,19 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     let reply = release.chat("what is my ship called?").await;
     assert!(reply.contains(FACT), "{reply}");
     let after = release.condition(PLUGIN, "Ready=True").await;
-    assert_eq!(after["spec"], before["spec"]);
-    assert_eq!(after["status"]["revision"], before["status"]["revision"]);
-    let told = release.told(&format!("run try of {PLUGIN}")).await;
-    assert_eq!(told["it"], "ran");
-    let restored = log_of("app.kubernetes.io/component=restore").await;
-    for words in
-        ["is restored: everything up to", "messages were on their way out", "It did not hold"]
-    {
-        assert!(restored.contains(words), "{restored}");
-    }
+    assert_eq!(written(after.clone()), written(before));
+    // It counts on, in the files that it had, by another user id than then.
+    assert_eq!(called(&release).await, (3, json!(VALUE)));
+    until("the restore says what it did", LONG, async || {
+        let log = log_of("app.kubernetes.io/component=restore").await;
+        let said = ["is restored: everything up to", "messages were on their way out"];
+        let files = format!("The plugin {PLUGIN} has its files");
+        let missing = said.into_iter().chain([&*files]).find(|words| !log.contains(words));
+        missing.map_or(Ok(()), |words| Err(format!("{words}: {log}")))
+    })
+    .await;
+    let plugin = object(&sandbox(), "plugin", PLUGIN).await.unwrap();
+    assert!(plugin["metadata"]["annotations"]["famulus.dev/restored-from"].is_null(), "{plugin}");
     // An upgrade with the same values restores nothing anew, and takes a backup only where the database changes.
     release.chat("remember that my boat is called Swan").await;
     drop(release);
@@ -73,9 +86,34 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     stands(&release, "the last is ").await;
 }
 
+fn sandbox() -> String {
+    format!("{}-sandbox", name())
+}
+
+/// What its owner wrote of a Plugin, and what serves. How many runners it has changes with its calls.
+fn written(mut plugin: Value) -> (Value, Value) {
+    plugin["spec"]["runner"]["replicas"].take();
+    (plugin["spec"].take(), plugin["status"]["revision"].take())
+}
+
+/// Calls the plugin: how often it was called as far as it knows, and by what it is configured.
+async fn called(release: &Release) -> (u64, Value) {
+    let mut told = release.told(&format!("run try of {PLUGIN}")).await;
+    (told["calls"].as_u64().unwrap(), told["config"]["value"].take())
+}
+
+/// Gives the plugin a Secret.
+async fn configure() {
+    let secret = format!("{PLUGIN}-config");
+    let value = format!("--from-literal=value={VALUE}");
+    kubectl(&["-n", &sandbox(), "create", "secret", "generic", &secret, &value]).await;
+    let label = format!("famulus.dev/config-for={PLUGIN}");
+    kubectl(&["-n", &sandbox(), "label", "secret", &secret, &label]).await;
+}
+
 /// Nothing is installed, and neither namespace is there.
 async fn begin_from_nothing() {
-    let (own, sandbox) = (name(), format!("{}-sandbox", name()));
+    let (own, sandbox) = (name(), sandbox());
     // It is waited for. What is asked of the server by kind comes later, since its definitions may be missing here.
     kubectl(&["delete", "namespace", &own, &sandbox, "--ignore-not-found", "--timeout=5m"]).await;
     kubectl(&["create", "namespace", &own]).await;
@@ -159,7 +197,7 @@ fn nothing_is_readable(store: &Server, release: &Release) {
             }
             files += 1;
             let bytes = std::fs::read(&path).unwrap();
-            for secret in [FACT, &release.token, store::SECRET] {
+            for secret in [FACT, VALUE, &release.token, store::SECRET] {
                 let found = bytes.windows(secret.len()).any(|at| at == secret.as_bytes());
                 assert!(!found, "{}: {secret}", path.display());
             }

@@ -268,7 +268,15 @@ const RIGHTS: [(&str, char, &[&str]); 6] = [
         ],
     ),
     ("backup", 'R', &[]),
-    ("backup", 'S', &["plugins.famulus.dev [] [list]"]),
+    (
+        "backup",
+        'S',
+        &[
+            "plugins.famulus.dev [] [list]",
+            "plugins.famulus.dev/scale [] [patch]",
+            "pods [] [list]",
+        ],
+    ),
 ];
 
 #[tokio::test]

@@ -42,6 +42,12 @@ async fn a_node_that_reaches_a_runner_is_refused_without_the_bearer_of_that_plug
         (Method::POST, "/v1/calls/node.1.1.0/acknowledge"),
         (Method::GET, "/nowhere"),
     ];
+    // For backups alone, which the bearer of the app is not.
+    let kept = [
+        (Method::GET, "/v1/own-files"),
+        (Method::PUT, "/v1/own-files"),
+        (Method::GET, "/v1/configuration"),
+    ];
     let ask = async |method: &Method, path: &str, bearer: Option<&str>| {
         let address = format!("http://{runner}:8090{path}");
         let request = release.client.request(method.clone(), address).timeout(LONG);
@@ -54,7 +60,16 @@ async fn a_node_that_reaches_a_runner_is_refused_without_the_bearer_of_that_plug
             assert_eq!(status, 401, "{method} {path}, bearer {number}");
         }
     }
-    println!("{} requests from the node were refused", doors.len() * wrong.len());
+    for (method, path) in &kept {
+        for (number, bearer) in wrong.iter().chain([&Some(own)]).enumerate() {
+            let status = ask(method, path, *bearer).await;
+            assert_eq!(status, 401, "{method} {path}, bearer {number}");
+        }
+    }
+    println!(
+        "{} requests from the node were refused",
+        (doors.len() + kept.len()) * wrong.len() + kept.len()
+    );
     // So that the silence is no accident.
     assert_eq!(ask(&Method::GET, "/v1/health", Some(own)).await, 200);
     assert_eq!(ask(&Method::GET, "/health", None).await, 200);

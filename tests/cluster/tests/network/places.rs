@@ -46,6 +46,7 @@ const TABLE: &str = "
     udp resolver                 .      o      o      .        .      .       .
     tcp resolver probe           .      .      .      .        .      .       .
     udp resolver probe           .      .      .      .        .      .       .
+    tcp runner                   .      .      .      .        .      .       o
     tcp plugin                   .      .      .      .        .      .       .
     udp plugin                   .      .      .      .        .      .       .
     tcp internet                 .      o      o      .        o      o       .
@@ -208,6 +209,7 @@ impl Book {
             "resolver by service" => (self.service(&format!("{release}-resolver")), 53),
             "resolver" => (self.resolver.clone(), 5353),
             "resolver probe" => (self.resolver.clone(), 5354),
+            "runner" => (self.neighbour.clone(), 8090),
             "plugin" => (self.neighbour.clone(), PORT),
             "internet" if kind == "udp" => ("198.51.100.53".to_owned(), 53),
             "internet" => ("198.51.100.10".to_owned(), 80),

@@ -103,6 +103,8 @@ def echo():
 
 socketserver.ThreadingTCPServer.daemon_threads = True
 threading.Thread(target=echo, daemon=True).start()
+runner = socketserver.ThreadingTCPServer(("", 8090), Asked)
+threading.Thread(target=runner.serve_forever, daemon=True).start()
 socketserver.ThreadingTCPServer(("", 7000), Asked).serve_forever()
 "#;
 

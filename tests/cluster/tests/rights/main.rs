@@ -41,14 +41,16 @@ struct Done {
 async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing() {
     // What no other test may have asked for.
     let release = Release::open().await;
-    release.apply(&inline("logged", "try", "#!/bin/sh\necho '{}'\n", "")).await;
-    release.condition("logged", "Ready=True").await;
+    for plugin in ["logged", "idle"] {
+        release.apply(&inline(plugin, "try", "#!/bin/sh\necho '{}'\n", "")).await;
+        release.condition(plugin, "Ready=True").await;
+    }
     release.run("logged", "try", &serde_json::json!({})).await;
     let (status, logs) = release.ask(Method::GET, "/v1/plugins/logged/logs", None).await;
     assert_eq!(status, 200, "{logs}");
-    release.delete(&["logged"]).await;
     let system = release::name();
     back_up(&system).await;
+    release.delete(&["logged", "idle"]).await;
 
     let done = read(&system);
     assert!(done.requests > 100, "{} requests are in the log", done.requests);

@@ -90,7 +90,7 @@ impl Left {
         assert_eq!(count("Plugin"), plugins);
         // Each Plugin has the Secret that its runner mounts and a claim, Postgres and the backups have both, too.
         let name = name();
-        let secrets = ["root-key", "token", "database", "backup-database"];
+        let secrets = ["root-key", "keeper-key", "token", "database", "backup-database"];
         let secrets = secrets.map(|of| format!("{name}/{name}-{of}"));
         let found = &self.kinds["Secret"];
         assert!(secrets.iter().all(|secret| found.contains(secret)), "{found:?}");

@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (SETTINGS, &[]),
     (SSE, &[]),
     ("famulus-telemetry", &[]),
-    ("famulus-backup", &["famulus-core"]),
+    ("famulus-backup", &["famulus-core", ERRORS]),
     ("famulus-channels", &["famulus-core", LIFECYCLE]),
     ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD, SSE]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),

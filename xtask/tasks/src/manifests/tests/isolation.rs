@@ -96,7 +96,7 @@ fn component(name: &str) -> Value {
 }
 
 #[test]
-fn backups_reach_names_the_api_server_the_database_and_the_store_alone() {
+fn backups_reach_names_the_api_server_the_database_runners_and_the_store_alone() {
     let tcp = |port: u16| json!({"protocol": "TCP", "port": port});
     let check = |case: &Case, names: &[&str], database: &Value, store: Option<u16>| {
         let objects = objects(case);
@@ -106,6 +106,11 @@ fn backups_reach_names_the_api_server_the_database_and_the_store_alone() {
                 json!({"ports": [{"protocol": "UDP", "port": 53}, tcp(53)]}),
                 json!({"ports": [tcp(443), tcp(6443)]}),
                 database.clone(),
+                json!({"ports": [tcp(8090)], "to": [{
+                    "namespaceSelector":
+                        {"matchLabels": {"kubernetes.io/metadata.name": "assistant-sandbox"}},
+                    "podSelector": {"matchLabels": {"famulus.dev/part": "runner"}},
+                }]}),
             ];
             egress.extend(store.map(|port| json!({"ports": [tcp(port)]})));
             let expected = json!({
@@ -123,6 +128,27 @@ fn backups_reach_names_the_api_server_the_database_and_the_store_alone() {
     check(everything, &["backup"], &ours, Some(9000));
     check(restored, &["backup", "restore"], &ours, Some(443));
     check(own_backups, &["backup"], &own, None);
+}
+
+/// What a runner answers to whom, its bearers say.
+#[test]
+fn runners_let_in_the_app_and_who_backs_them_up_alone() {
+    let check = |objects: &[Value], components: &[&str]| {
+        let policy = policy(objects, "assistant-sandbox", "home-runner");
+        let system = json!({"matchLabels": {"kubernetes.io/metadata.name": "assistant"}});
+        let peer =
+            |name: &&str| json!({"namespaceSelector": system, "podSelector": component(name)});
+        let from: Vec<Value> = components.iter().map(peer).collect();
+        let expected = json!({
+            "podSelector": {"matchLabels": {"famulus.dev/part": "runner"}},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"protocol": "TCP", "port": 8090}], "from": from}],
+        });
+        assert_eq!(*policy, expected);
+    };
+    check(&objects(&CASES[0]), &["app", "backup"]);
+    check(&objects(&CASES[6]), &["app", "backup", "restore"]);
+    check(&release("home", "assistant", &["--set", "backup.enabled=false"]), &["app"]);
 }
 
 #[test]

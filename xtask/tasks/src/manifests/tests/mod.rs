@@ -49,7 +49,7 @@ const CASES: [Case; 8] = [
 
 const EXISTING: &[&str] = &[
     "--set",
-    "secrets.rootKey.existingSecret=root,secrets.token.existingSecret=token",
+    "secrets.rootKey.existingSecret=root,secrets.token.existingSecret=token,secrets.keeperKey.existingSecret=keeper",
     "--set",
     "postgres.existingSecret=pg,sandbox.namespace=cage,sandbox.create=false",
 ];

@@ -75,10 +75,23 @@ const BOOTSTRAP_WITH_A_CLAIM: Granted = (
     &[" secrets: create", " persistentvolumeclaims: create", " namespaces (assistant): patch"],
 );
 
-const BACKUP: Granted = ("home-backup", "S", &["famulus.dev plugins: list"]);
+const BACKUP: Granted = (
+    "home-backup",
+    "S",
+    &["famulus.dev plugins: list", "famulus.dev plugins/scale: patch", " pods: list"],
+);
 
 const RESTORE_SECRETS: Granted = ("home-restore-secrets", "R", &[" secrets: create"]);
-const RESTORE: Granted = ("home-restore", "S", &["famulus.dev plugins: create"]);
+const RESTORE: Granted = (
+    "home-restore",
+    "S",
+    &[
+        "famulus.dev plugins: create list patch",
+        " secrets: create",
+        "famulus.dev plugins/scale: patch",
+        " pods: list",
+    ],
+);
 
 #[test]
 fn these_are_all_rights_that_there_are() {

@@ -1,6 +1,9 @@
 //! No manifest holds a secret, and none differs from one rendering to the next.
 
-use super::{CASES, called, containers, helm, kind, list, name, objects, one, pod, text, variable};
+use super::{
+    CASES, Case, called, containers, helm, kind, list, name, objects, one, pod, release, text,
+    variable,
+};
 
 #[test]
 fn there_is_no_secret_in_any_manifest() {
@@ -22,22 +25,43 @@ fn two_renderings_are_the_same() {
 /// Whoever has it and the backups reads everything.
 #[test]
 fn the_private_key_of_backups_is_for_those_alone_who_read_them() {
-    let objects = objects(&CASES[5]);
-    let holders: Vec<&str> = objects
-        .iter()
-        .filter(|object| {
-            let volumes = pod(object).map_or(&[][..], |pod| list(pod, "/volumes"));
-            volumes.iter().any(|volume| text(volume, "/secret/secretName") == "identity")
-        })
-        .map(name)
-        .collect();
-    assert_eq!(holders, ["home-backup-verify"]);
+    assert_eq!(holders(&objects(&CASES[5]), "identity"), ["home-backup-verify"]);
+}
+
+/// Whoever has it is given what plugins keep and are configured by: not the app, and not a Pod that holds the
+/// key with which backups are read.
+#[test]
+fn the_key_for_what_plugins_keep_is_for_operator_and_backups_alone() {
+    let holders = |case: &Case| {
+        let mut holders = holders(&objects(case), "home-keeper-key");
+        holders.sort();
+        holders
+    };
+    assert_eq!(holders(&CASES[0]), ["home-backup", "home-operator"]);
+    let restored = holders(&CASES[6]);
+    let [backup, operator, restore] = &restored[..] else { panic!("{restored:?}") };
+    assert_eq!([&**backup, &**operator], ["home-backup", "home-operator"]);
+    assert!(
+        restore.starts_with("home-restore-") && *restore != "home-restore-secrets",
+        "{restore}"
+    );
+    let without = release("home", "assistant", &["--set", "backup.enabled=false"]);
+    assert!(!serde_json::to_string(&without).unwrap().contains("keeper"));
+}
+
+/// The objects with a Pod that mounts this Secret.
+fn holders(objects: &[serde_json::Value], secret: &str) -> Vec<String> {
+    let mounts = |object: &&serde_json::Value| {
+        let volumes = pod(object).map_or(&[][..], |pod| list(pod, "/volumes"));
+        volumes.iter().any(|volume| text(volume, "/secret/secretName") == secret)
+    };
+    objects.iter().filter(mounts).map(|object| name(object).to_owned()).collect()
 }
 
 /// The Secrets that Pods name are those that the bootstrap makes, or that the values name.
 #[test]
 fn every_secret_is_made_or_given() {
-    let check = |case: &super::Case, given: &[&str]| {
+    let check = |case: &Case, given: &[&str]| {
         let objects = objects(case);
         let bootstrap = one(&objects, "Job", "home-bootstrap");
         let container = &pod(bootstrap).unwrap()["containers"][0];
@@ -59,12 +83,18 @@ fn every_secret_is_made_or_given() {
         }
         made.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
-    let all = ["home-root-key", "home-token", "home-database", "home-backup-database"];
+    let all =
+        ["home-root-key", "home-keeper-key", "home-token", "home-database", "home-backup-database"];
+    let keys = ["home-root-key", "home-keeper-key", "home-token"];
     let [defaults, own_postgres, _, _, existing, everything, restored, own_backups] = &CASES;
     assert_eq!(check(defaults, &[]), all);
     assert_eq!(check(own_postgres, &["mine"]), ["home-root-key", "home-token"]);
-    assert_eq!(check(existing, &["root", "token", "pg"]), ["home-backup-database"]);
+    assert_eq!(
+        check(existing, &["root", "token", "pg", "keeper"]),
+        ["home-backup-database"],
+        "the others are given"
+    );
     assert_eq!(check(everything, &["model", "s3", "ca", "identity"]), all);
     assert_eq!(check(restored, &["s3"]), all);
-    assert_eq!(check(own_backups, &["mine", "reader"]), ["home-root-key", "home-token"]);
+    assert_eq!(check(own_backups, &["mine", "reader"]), keys);
 }

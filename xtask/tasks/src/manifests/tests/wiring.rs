@@ -254,6 +254,20 @@ fn weight(hook: &Value) -> i32 {
     annotation(hook, "hook-weight").parse().unwrap()
 }
 
+/// One that is good and lacks something is not taken twice more.
+#[test]
+fn a_job_ends_with_a_backup_that_is_incomplete() {
+    let code = fs::read_to_string(root().join("app/server/src/backup/mod.rs")).unwrap();
+    assert!(code.contains("EXIT_CODE: u8 = 3;"));
+    let objects = objects(&CASES[0]);
+    let rules = "/spec/jobTemplate/spec/podFailurePolicy/rules";
+    let expected = json!({
+        "action": "FailJob",
+        "onExitCodes": {"containerName": "backup", "operator": "In", "values": [3]},
+    });
+    assert_eq!(list(one(&objects, "CronJob", "home-backup"), rules), [expected]);
+}
+
 /// Root key and token are back before a release makes its own, and nobody works on a database that
 /// is not restored.
 #[test]
