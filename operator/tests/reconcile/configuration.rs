@@ -87,7 +87,7 @@ async fn the_bearer_is_that_of_the_number() {
 async fn a_plugin_that_is_restored_waits_for_its_files_where_it_has_a_volume() {
     for (state, expected) in [("Persistent", json!("a backup")), ("Ephemeral", Value::Null)] {
         let bench = Bench::new();
-        bench.plugin(json!({"state": state}));
+        bench.plugin(json!({"state": state, "runner": {"replicas": 1}}));
         bench.cluster.change("plugins", "weather", |plugin| {
             plugin["metadata"]["annotations"] = json!({"famulus.dev/restored-from": "a backup"});
         });
@@ -97,11 +97,16 @@ async fn a_plugin_that_is_restored_waits_for_its_files_where_it_has_a_volume() {
             wanted["awaits"].clone()
         };
         assert_eq!(awaits(), expected, "{state}");
+        bench.build_ends(&revision('a'), &[]);
+        bench.settle().await;
+        let said = bench.message("Ready");
+        assert_eq!(said.contains("from the backup a backup"), state == "Persistent", "{said}");
         bench.cluster.change("plugins", "weather", |plugin| {
             plugin["metadata"]["annotations"] = Value::Null;
         });
         bench.settle().await;
         assert_eq!(awaits(), Value::Null, "{state}");
+        assert!(!bench.message("Ready").contains("backup"));
     }
 }
 

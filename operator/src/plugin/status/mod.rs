@@ -6,7 +6,7 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use famulus_crds::labels::runners_of;
+use famulus_crds::labels::{RESTORED_FROM, runners_of};
 use famulus_crds::plugin::{Condition, ConditionStatus, PluginStatus, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -189,11 +189,25 @@ impl View<'_> {
             Some(Trouble::Unstartable(_)) if confined.0 == Reason::NoRuntimeClass => {
                 confined.clone()
             }
-            Some(Trouble::Unstartable(message) | Trouble::Failing(message)) => {
-                (Reason::RunnerFailing, message.clone())
+            Some(Trouble::Unstartable(message)) => (Reason::RunnerFailing, message.clone()),
+            Some(Trouble::Failing(message)) => {
+                (Reason::RunnerFailing, format!("{message}{}", self.files_to_come()))
             }
-            None => (Reason::Starting, "a runner starts, and calls wait for it".to_owned()),
+            None => {
+                let text = "a runner starts, and calls wait for it";
+                (Reason::Starting, format!("{text}{}", self.files_to_come()))
+            }
         }
+    }
+
+    /// What a runner may be waiting for.
+    fn files_to_come(&self) -> String {
+        self.plan.awaits.as_ref().map_or_else(String::new, |backup| {
+            format!(
+                ". It waits for its files from the backup {backup}: see the log of the restore, or \
+                 remove the annotation {RESTORED_FROM} to go on without them"
+            )
+        })
     }
 }
 
