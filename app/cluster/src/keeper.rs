@@ -24,7 +24,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use reqwest::{Body, Method, Response};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::kept::KeptError;
 use crate::runner::{PORT, PodState};
@@ -39,8 +39,12 @@ const SCALE_AGAIN: Duration = Duration::from_secs(10);
 /// The longest call of a tool, which is waited for, and a little more.
 const SILENCE: Duration = Duration::from_mins(7);
 
-/// What a refusal has at most.
+/// Until the head of an answer: a plugin's files have to be taken before one to them.
+const ANSWER: Duration = Duration::from_mins(20);
+
+/// What a refusal has at most, and a configuration, which a Secret of a mebibyte holds.
 const PROBLEM_BYTES: usize = 16 * 1024;
+const CONFIGURATION_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
@@ -67,8 +71,10 @@ pub enum KeeperError {
     Silent { plugin: String, seconds: u64, why: String },
     #[error("the runner of the Plugin {plugin} refuses: {problem}")]
     Refused { plugin: String, problem: Problem },
-    #[error("what the Plugin {plugin} keeps broke off on its way")]
-    Broken { plugin: String, source: reqwest::Error },
+    #[error(
+        "the configuration of the Plugin {plugin} did not come whole, or is more than a Secret can hold"
+    )]
+    Configuration { plugin: String },
 }
 
 /// Bytes in order.
@@ -129,11 +135,11 @@ impl Keeper {
     ///
     /// # Errors
     /// No runner gives it.
-    pub async fn configuration(&self, plugin: &str) -> Result<Bytes, KeeperError> {
+    pub async fn configuration(&self, plugin: &str) -> Result<Vec<u8>, KeeperError> {
         let none = async || Ok::<_, KeeperError>(Body::default());
         let response = self.ask(Method::GET, paths::CONFIGURATION, plugin, none).await?;
-        let read = response.bytes().await;
-        read.map_err(|source| KeeperError::Broken { plugin: plugin.to_owned(), source })
+        let read = whole(response, CONFIGURATION_BYTES).await;
+        read.ok_or_else(|| KeeperError::Configuration { plugin: plugin.to_owned() })
     }
 
     /// Gives a plugin its files, which are read anew for each attempt.
@@ -170,7 +176,14 @@ impl Keeper {
                     .header(RENDERED_HEADER, rendered)
                     .body(body().await?)
                     .send();
-                match sent.await {
+                let sent = match timeout(ANSWER, sent).await {
+                    Ok(sent) => sent,
+                    Err(_late) => {
+                        why = format!("it said nothing for {} min", ANSWER.as_secs() / 60);
+                        continue;
+                    }
+                };
+                match sent {
                     Ok(response) if response.status().is_success() => return Ok(response),
                     Ok(response) => {
                         let problem = refusal(response).await;
@@ -232,15 +245,21 @@ impl Keeper {
 /// What a runner answered instead. It is believed as far as it can be read.
 async fn refusal(response: Response) -> Problem {
     let status = response.status();
-    let mut bytes = Vec::new();
-    let mut pieces = response.bytes_stream();
-    while let Some(Ok(piece)) = pieces.next().await {
-        bytes.extend_from_slice(&piece);
-        if bytes.len() > PROBLEM_BYTES {
-            break;
-        }
-    }
-    serde_json::from_slice(&bytes).unwrap_or_else(|_other| {
+    let problem = whole(response, PROBLEM_BYTES).await;
+    problem.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_else(|| {
         Problem::new(Kind::NotReady, format!("it answers with {status}"), "see its log")
     })
+}
+
+/// A body that comes to its end within a size.
+async fn whole(response: Response, most: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut pieces = response.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        bytes.extend_from_slice(&piece.ok()?);
+        if bytes.len() > most {
+            return None;
+        }
+    }
+    Some(bytes)
 }

@@ -16,12 +16,17 @@ use famulus_cluster::{
 };
 use futures::{StreamExt, stream};
 use std::{
+    collections::BTreeMap,
     error::Error,
     io::{self, Read},
     sync::Arc,
     time::Duration,
 };
-use tokio::{runtime::Handle, task::spawn_blocking};
+use tokio::{
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 
 /// A runner that has to be started for a backup has this long; an image may have to be fetched.
 pub(super) const FOR_A_RUNNER: Duration = Duration::from_mins(3);
@@ -32,6 +37,11 @@ pub(super) const FOR_A_BUILD: Duration = Duration::from_mins(30);
 
 /// What is read at once.
 const PIECE: usize = 64 * 1024;
+
+/// What a plugin keeps has so much room in a backup, and so long to come: one that sends without end must
+/// not keep the backup of everything else from its end.
+const MOST_BYTES: u64 = 20 * 1024 * 1024 * 1024;
+const LONGEST: Duration = Duration::from_mins(20);
 
 #[derive(Debug)]
 struct Files {
@@ -49,7 +59,7 @@ struct Configuration {
 impl Giver for Files {
     async fn open(&self) -> Result<Box<dyn Read + Send>, Box<dyn Error + Send + Sync>> {
         let pieces = self.keeper.files(&self.plugin).await?;
-        Ok(Box::new(Reader { pieces, piece: Bytes::new(), runtime: Handle::current() }))
+        Ok(Box::new(Reader::new(pieces, MOST_BYTES, LONGEST)))
     }
 }
 
@@ -57,6 +67,8 @@ impl Giver for Files {
 impl Giver for Configuration {
     async fn open(&self) -> Result<Box<dyn Read + Send>, Box<dyn Error + Send + Sync>> {
         let bytes = self.keeper.configuration(&self.plugin).await?;
+        // What cannot be read would be in the way of all Plugins that are restored.
+        let _texts: BTreeMap<String, String> = serde_json::from_slice(&bytes)?;
         Ok(Box::new(io::Cursor::new(bytes)))
     }
 }
@@ -152,20 +164,41 @@ fn pieces(source: Box<dyn Read + Send>) -> Pieces {
     stream::try_unfold(source, read).boxed()
 }
 
-/// Reads pieces. Only for threads that may block.
+/// Reads pieces, up to a number of bytes and a time. Only for threads that may block.
 struct Reader {
     pieces: Pieces,
     piece: Bytes,
     runtime: Handle,
+    left: u64,
+    most: u64,
+    patience: Duration,
+    until: Instant,
+}
+
+impl Reader {
+    fn new(pieces: Pieces, most: u64, patience: Duration) -> Self {
+        let (runtime, until) = (Handle::current(), Instant::now() + patience);
+        Self { pieces, piece: Bytes::new(), runtime, left: most, most, patience, until }
+    }
 }
 
 impl Read for Reader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
-            match self.runtime.block_on(self.pieces.next()) {
-                Some(piece) => self.piece = piece?,
-                None => return Ok(0),
+            let next = async { timeout_at(self.until, self.pieces.next()).await };
+            match self.runtime.block_on(next) {
+                Ok(Some(piece)) => self.piece = piece?,
+                Ok(None) => return Ok(0),
+                Err(_late) => {
+                    let minutes = self.patience.as_secs() / 60;
+                    return Err(io::Error::other(format!("it did not end within {minutes} min")));
+                }
             }
+            let Some(left) = self.left.checked_sub(self.piece.len() as u64) else {
+                let mib = self.most / (1024 * 1024);
+                return Err(io::Error::other(format!("it is more than {mib} MiB")));
+            };
+            self.left = left;
         }
         let length = to.len().min(self.piece.len());
         to[..length].copy_from_slice(&self.piece.split_to(length));
@@ -177,15 +210,32 @@ impl Read for Reader {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn what_comes_in_pieces_is_read_as_it_was() {
-        let bytes: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
-        let pieces = pieces(Box::new(io::Cursor::new(bytes.clone())));
-        let mut reader = Reader { pieces, piece: Bytes::new(), runtime: Handle::current() };
+    async fn read(mut reader: Reader) -> Result<Vec<u8>, String> {
         let read = spawn_blocking(move || {
             let mut read = Vec::new();
             reader.read_to_end(&mut read).map(|_length| read)
         });
-        assert_eq!(read.await.unwrap().unwrap(), bytes);
+        read.await.unwrap().map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_pieces_is_read_as_it_was() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|number| (number % 251) as u8).collect();
+        let source = || pieces(Box::new(io::Cursor::new(bytes.clone())));
+        let all = Reader::new(source(), 200_000, LONGEST);
+        assert_eq!(read(all).await.unwrap(), bytes);
+        let less = Reader::new(source(), 199_999, LONGEST);
+        assert_eq!(read(less).await.unwrap_err(), "it is more than 0 MiB");
+    }
+
+    #[tokio::test]
+    async fn who_sends_without_end_is_given_up() {
+        let slow = || stream::once(async { Ok(Bytes::from_static(b"x")) });
+        let endless = slow().chain(stream::pending()).boxed();
+        let patience = Duration::from_millis(50);
+        let said = read(Reader::new(endless, MOST_BYTES, patience)).await.unwrap_err();
+        assert_eq!(said, "it did not end within 0 min");
+        let endless = stream::repeat_with(|| Ok(Bytes::from_static(&[0; 1024]))).boxed();
+        assert!(read(Reader::new(endless, 1 << 20, LONGEST)).await.is_err());
     }
 }
