@@ -22,7 +22,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use reqwest::{Body, Method, Response};
+use reqwest::{Body, Method, RequestBuilder, Response};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -35,12 +35,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// A scale that was written is not written again for so long.
 const SCALE_AGAIN: Duration = Duration::from_secs(10);
-
-/// The longest call of a tool, which is waited for, and a little more.
-const SILENCE: Duration = Duration::from_mins(7);
-
-/// Until the head of an answer: a plugin's files have to be taken before one to them.
-const ANSWER: Duration = Duration::from_mins(20);
 
 /// What a refusal has at most, and a configuration, which a Secret of a mebibyte holds.
 const PROBLEM_BYTES: usize = 16 * 1024;
@@ -77,6 +71,16 @@ pub enum KeeperError {
     Configuration { plugin: String },
 }
 
+/// How long is waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a runner that is asked for the first time, or to be asked again.
+    pub runner: Duration,
+    /// For what one says to a question: a call may run, and files have to be taken before the answer to
+    /// them. Not for files that it gives.
+    pub answer: Duration,
+}
+
 /// Bytes in order.
 pub type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
@@ -87,8 +91,7 @@ pub struct Keeper {
     namespace: String,
     http: reqwest::Client,
     key: Arc<[u8]>,
-    /// How long a runner is waited for.
-    patience: Duration,
+    patience: Patience,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -112,11 +115,11 @@ impl Keeper {
     pub async fn connect(
         namespace: &str,
         key_file: &Path,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Self, KeeperError> {
         let key = fs::read(key_file);
         let key = key.map_err(|source| KeeperError::Key { path: key_file.to_owned(), source })?;
-        let http = wire::builder().read_timeout(SILENCE).build().map_err(KeeperError::Http)?;
+        let http = wire::client().map_err(KeeperError::Http)?;
         let kube = crate::kept::client().await?;
         Ok(Self { kube, namespace: namespace.to_owned(), http, key: key.into(), patience })
     }
@@ -138,8 +141,8 @@ impl Keeper {
     pub async fn configuration(&self, plugin: &str) -> Result<Vec<u8>, KeeperError> {
         let none = async || Ok::<_, KeeperError>(Body::default());
         let response = self.ask(Method::GET, paths::CONFIGURATION, plugin, none).await?;
-        let read = whole(response, CONFIGURATION_BYTES).await;
-        read.ok_or_else(|| KeeperError::Configuration { plugin: plugin.to_owned() })
+        let read = timeout(self.patience.answer, whole(response, CONFIGURATION_BYTES)).await;
+        read.ok().flatten().ok_or_else(|| KeeperError::Configuration { plugin: plugin.to_owned() })
     }
 
     /// Gives a plugin its files, which are read anew for each attempt.
@@ -163,30 +166,22 @@ impl Keeper {
         plugin: &str,
         body: impl AsyncFn() -> Result<Body, E>,
     ) -> Result<Response, E> {
-        let deadline = Instant::now() + self.patience;
+        let Patience { runner, answer } = self.patience;
+        let deadline = Instant::now() + runner;
         let mut scaled = None;
         loop {
             let Door { addresses, bearer, rendered, mut why } =
                 self.door(plugin, &mut scaled).await?;
             for address in addresses {
-                let sent = self
+                let request = self
                     .http
                     .request(method.clone(), format!("http://{address}{path}"))
                     .bearer_auth(&bearer)
                     .header(RENDERED_HEADER, rendered)
-                    .body(body().await?)
-                    .send();
-                let sent = match timeout(ANSWER, sent).await {
-                    Ok(sent) => sent,
-                    Err(_late) => {
-                        why = format!("it said nothing for {} min", ANSWER.as_secs() / 60);
-                        continue;
-                    }
-                };
-                match sent {
-                    Ok(response) if response.status().is_success() => return Ok(response),
-                    Ok(response) => {
-                        let problem = refusal(response).await;
+                    .body(body().await?);
+                match timeout(answer, answered(request)).await {
+                    Ok(Ok(Ok(response))) => return Ok(response),
+                    Ok(Ok(Err(problem))) => {
                         // The Plugin may have changed between two looks.
                         if !problem.kind.is_passing() && problem.kind != Kind::Unauthorized {
                             let plugin = plugin.to_owned();
@@ -194,11 +189,12 @@ impl Keeper {
                         }
                         why = problem.to_string();
                     }
-                    Err(error) => why = chain(&error),
+                    Ok(Err(error)) => why = chain(&error),
+                    Err(_late) => why = format!("it did not answer for {} s", answer.as_secs()),
                 }
             }
             if Instant::now() >= deadline {
-                let (plugin, seconds) = (plugin.to_owned(), self.patience.as_secs());
+                let (plugin, seconds) = (plugin.to_owned(), runner.as_secs());
                 return Err(KeeperError::Silent { plugin, seconds, why }.into());
             }
             sleep(AGAIN).await;
@@ -242,13 +238,17 @@ impl Keeper {
     }
 }
 
-/// What a runner answered instead. It is believed as far as it can be read.
-async fn refusal(response: Response) -> Problem {
+/// The answer of a runner, or its refusal, which is believed as far as it can be read.
+async fn answered(request: RequestBuilder) -> reqwest::Result<Result<Response, Problem>> {
+    let response = request.send().await?;
     let status = response.status();
+    if status.is_success() {
+        return Ok(Ok(response));
+    }
     let problem = whole(response, PROBLEM_BYTES).await;
-    problem.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_else(|| {
+    Ok(Err(problem.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_else(|| {
         Problem::new(Kind::NotReady, format!("it answers with {status}"), "see its log")
-    })
+    })))
 }
 
 /// A body that comes to its end within a size.

@@ -13,9 +13,7 @@ use famulus_protocol::{
     ANSWER_BYTES, CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths,
 };
 use futures::stream::BoxStream;
-use reqwest::{
-    Body, Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode, redirect,
-};
+use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -72,10 +70,6 @@ pub(crate) enum CallResponse {
 
 /// A client for runners: it keeps connections, and follows nobody elsewhere.
 pub(crate) fn client() -> Result<Client, reqwest::Error> {
-    builder().build()
-}
-
-pub(crate) fn builder() -> ClientBuilder {
     Client::builder()
         .no_proxy()
         .redirect(redirect::Policy::none())
@@ -83,6 +77,7 @@ pub(crate) fn builder() -> ClientBuilder {
         .tcp_nodelay(true)
         .connect_timeout(CONNECT)
         .pool_idle_timeout(IDLE)
+        .build()
 }
 
 impl RunnerClient<'_> {

@@ -155,17 +155,6 @@ mod tests {
 
     use super::*;
 
-    fn record(bundled: BTreeMap<String, Bundled>) -> Record {
-        Record {
-            digest: String::new(),
-            commit: None,
-            tools: Vec::new(),
-            init_output: String::new(),
-            bundled,
-            carried: BTreeMap::new(),
-        }
-    }
-
     fn write(root: &Path, path: &str, text: &str) {
         fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
         fs::write(root.join(path), text).unwrap();
@@ -188,7 +177,7 @@ mod tests {
             write(base.path(), "new/note", "new");
             let print = |tree: &str, paths: &[&str]| {
                 let tree = Beneath::open(&base.path().join(tree)).unwrap();
-                record(fingerprint(&tree, paths.iter().copied()).unwrap())
+                Record::of(String::new(), fingerprint(&tree, paths.iter().copied()).unwrap())
             };
             let old = print("old", &["manifest.json", "t/run"]);
             let new = print("new", &["lib/x", "manifest.json", "note", "t/run"]);

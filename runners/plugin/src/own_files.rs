@@ -132,7 +132,6 @@ impl<R: Read> Read for Exactly<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::Path;
@@ -152,14 +151,7 @@ mod tests {
         fs::create_dir_all(root.join("home")).unwrap();
         let tree = Beneath::open(&root.join("tree")).unwrap();
         let bundled = fingerprint(&tree, ["manifest.json", "t/run"]).unwrap();
-        let record = Record {
-            digest: String::new(),
-            commit: None,
-            tools: Vec::new(),
-            init_output: String::new(),
-            bundled,
-            carried: BTreeMap::new(),
-        };
+        let record = Record::of(String::new(), bundled);
         OwnFiles { tree, record, home: Beneath::open(&root.join("home")).unwrap() }
     }
 

@@ -205,6 +205,15 @@ impl Volume {
 }
 
 #[cfg(test)]
+impl Record {
+    /// Of a bundle alone.
+    pub(crate) fn of(digest: String, bundled: BTreeMap<String, Bundled>) -> Self {
+        let (tools, carried) = (Vec::new(), BTreeMap::new());
+        Self { digest, commit: None, tools, init_output: String::new(), bundled, carried }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -221,14 +230,7 @@ mod tests {
 
     fn build(volume: &Volume, hex: &str) {
         fs::create_dir(volume.tree(hex)).unwrap();
-        let record = Record {
-            digest: format!("sha256:{hex}"),
-            commit: None,
-            tools: Vec::new(),
-            init_output: String::new(),
-            bundled: BTreeMap::new(),
-            carried: BTreeMap::new(),
-        };
+        let record = Record::of(format!("sha256:{hex}"), BTreeMap::new());
         volume.note(hex, &record).unwrap();
     }
 

@@ -11,7 +11,7 @@
 use super::{
     drill::{checked, sound},
     home::Opened,
-    keeping::{self, FOR_A_BUILD},
+    keeping::{self, FOR_A_RESTORE},
     restore::{any, hold_back, tell},
     target::Target,
     which,
@@ -165,7 +165,7 @@ async fn plugins(
     let key = cluster.keeper_key_file.as_ref();
     let key =
         key.context("`cluster.keeper_key_file` names no key to give plugins their files with")?;
-    let keeper = Keeper::connect(namespace, key, FOR_A_BUILD).await?;
+    let keeper = Keeper::connect(namespace, key, FOR_A_RESTORE).await?;
     let mut without = Vec::new();
     for plugin in waiting {
         let given =

@@ -14,7 +14,7 @@ use famulus_backup::{
     seal::Identities,
     take::{Document, Plan, Secret, Source},
 };
-use famulus_cluster::keeper::Keeper;
+use famulus_cluster::keeper::{Keeper, Patience};
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PrivatePostgres, Running};
 use famulus_telemetry::Guard;
@@ -68,12 +68,11 @@ impl Home {
         Ok(file.map(Identities::read).transpose()?.map(Arc::new))
     }
 
-    /// What a backup is made of, once there is something. Each plugin's runner has so long to give what
-    /// the plugin keeps.
+    /// What a backup is made of, once there is something. Plugins' runners are asked with this patience.
     pub(super) async fn source(
         &self,
         target: &Target,
-        for_a_runner: Duration,
+        patience: Patience,
     ) -> anyhow::Result<Source> {
         let known = famulus_store::installation(&target.connect()).await?;
         let known = known.context(
@@ -108,7 +107,7 @@ impl Home {
                 words: format!("the Plugins, as they were applied: {}", keeps.len()),
             });
             if let Some(key) = &cluster.keeper_key_file {
-                let keeper = Keeper::connect(namespace, key, for_a_runner).await?;
+                let keeper = Keeper::connect(namespace, key, patience).await?;
                 let (asked, not_asked) = keeping::feeds(&keeper, &keeps);
                 feeds = asked;
                 leaves_out.extend(not_asked);

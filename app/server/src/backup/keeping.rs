@@ -11,7 +11,7 @@ use famulus_backup::{
     take::{Feed, Giver},
 };
 use famulus_cluster::{
-    keeper::{Keeper, Pieces},
+    keeper::{Keeper, Patience, Pieces},
     kept::{Keeps, Rest},
 };
 use futures::{StreamExt, stream};
@@ -28,12 +28,16 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// A runner that has to be started for a backup has this long; an image may have to be fetched.
-pub(super) const FOR_A_RUNNER: Duration = Duration::from_mins(3);
+/// A runner that has to be started for a backup may have to fetch its image; the longest call of a tool
+/// takes five minutes.
+pub(super) const FOR_A_BACKUP: Patience =
+    Patience { runner: Duration::from_mins(3), answer: Duration::from_mins(7) };
 /// Where somebody waits for an update it has less: an older operator may not let a backup ask at all.
-pub(super) const BEFORE_AN_UPDATE: Duration = Duration::from_secs(20);
+pub(super) const BEFORE_AN_UPDATE: Patience =
+    Patience { runner: Duration::from_secs(20), answer: Duration::from_secs(20) };
 /// One whose revision has to be built first has longer.
-pub(super) const FOR_A_BUILD: Duration = Duration::from_mins(30);
+pub(super) const FOR_A_RESTORE: Patience =
+    Patience { runner: Duration::from_mins(30), answer: LONGEST };
 
 /// What is read at once.
 const PIECE: usize = 64 * 1024;

@@ -41,7 +41,7 @@ use famulus_core::clock::SystemClock;
 use famulus_lifecycle::Signals;
 use famulus_store::ReportKind;
 use home::At;
-use keeping::{BEFORE_AN_UPDATE, FOR_A_RUNNER};
+use keeping::{BEFORE_AN_UPDATE, FOR_A_BACKUP};
 use std::path::PathBuf;
 
 /// A backup that is good, and does not hold all that it was to hold.
@@ -83,8 +83,8 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
         if before_update && upgrade::pending(&target).await?.is_none() {
             return Ok(None);
         }
-        let for_a_runner = if before_update { BEFORE_AN_UPDATE } else { FOR_A_RUNNER };
-        let source = opened.home.source(&target, for_a_runner).await?;
+        let patience = if before_update { BEFORE_AN_UPDATE } else { FOR_A_BACKUP };
+        let source = opened.home.source(&target, patience).await?;
         let plan = opened.home.plan();
         anyhow::Ok(Some(take(plan, source, &SystemClock).await?))
     };
@@ -119,10 +119,11 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
         say::line(&format!("  removed    {name}, which no rule keeps any more"));
     }
     // An update changes the database, and nothing of what plugins keep.
-    anyhow::ensure!(
-        before_update || lacks.is_empty(),
-        Incomplete { backup: name, lacks: lacks.join("; ") }
-    );
+    if before_update { Ok(()) } else { complete(name, &lacks) }
+}
+
+fn complete(backup: String, lacks: &[String]) -> anyhow::Result<()> {
+    anyhow::ensure!(lacks.is_empty(), Incomplete { backup, lacks: lacks.join("; ") });
     Ok(())
 }
 
@@ -166,6 +167,16 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The program ends by it with a code of its own.
+    #[test]
+    fn a_backup_that_lacks_something_is_told_from_one_that_failed() {
+        complete("b".to_owned(), &[]).unwrap();
+        let lacks = ["the files of w: gone".to_owned(), "more".to_owned()];
+        let error = complete("b".to_owned(), &lacks).unwrap_err();
+        assert_eq!(error.to_string(), "b is good, and lacks the files of w: gone; more");
+        assert!(error.is::<Incomplete>());
+    }
 
     #[test]
     fn a_name_stands_for_itself_and_a_time_for_the_latest_before_it() {

@@ -4,7 +4,7 @@
 use super::{
     drill::drill,
     home::Opened,
-    keeping::FOR_A_RUNNER,
+    keeping::FOR_A_BACKUP,
     standing::{HERE, Known, Last, Verified},
     target::Target,
     told::{tell_owner, that_it_was_restored},
@@ -121,7 +121,7 @@ impl Keeper {
     /// What there is; all times of good backups.
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
-        let installation = home.source(&self.target(), FOR_A_RUNNER).await?.installation;
+        let installation = home.source(&self.target(), FOR_A_BACKUP).await?.installation;
         let good = home.backups.good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
@@ -143,7 +143,7 @@ impl Keeper {
         if !wait.is_zero() {
             return Ok(wait);
         }
-        let source = home.source(&self.target(), FOR_A_RUNNER).await?;
+        let source = home.source(&self.target(), FOR_A_BACKUP).await?;
         match take(home.plan(), source, &SystemClock).await {
             Ok(Outcome { name, manifest, removed, lacks: _ }) => {
                 tracing::info!(
