@@ -48,7 +48,7 @@ pub enum KeeperError {
     )]
     Key { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Cluster(#[from] KeptError),
+    Cluster(Box<KeptError>),
     #[error("no client for runners can be made")]
     Http(#[source] reqwest::Error),
     #[error("the Plugin {plugin} is gone")]
@@ -117,10 +117,22 @@ impl Keeper {
         key_file: &Path,
         patience: Patience,
     ) -> Result<Self, KeeperError> {
+        let kube = crate::kept::client().await;
+        let kube = kube.map_err(|error| KeeperError::Cluster(Box::new(error)))?;
+        Self::with(kube, namespace, key_file, patience)
+    }
+
+    /// # Errors
+    /// The key cannot be read.
+    pub fn with(
+        kube: Client,
+        namespace: &str,
+        key_file: &Path,
+        patience: Patience,
+    ) -> Result<Self, KeeperError> {
         let key = fs::read(key_file);
         let key = key.map_err(|source| KeeperError::Key { path: key_file.to_owned(), source })?;
         let http = wire::client().map_err(KeeperError::Http)?;
-        let kube = crate::kept::client().await?;
         Ok(Self { kube, namespace: namespace.to_owned(), http, key: key.into(), patience })
     }
 

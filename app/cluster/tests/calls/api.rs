@@ -160,8 +160,21 @@ async fn plugins_of(State(api): State<ApiServer>, uri: Uri, Query(asked): Parame
 }
 
 async fn pods_of(State(api): State<ApiServer>, uri: Uri, Query(asked): Parameters) -> Response {
-    assert_eq!(asked.get("labelSelector").map(String::as_str), Some("famulus.dev/part"));
+    assert!(asked.contains_key("labelSelector"), "Pods of everybody are asked for");
     read(&api, "pods", &uri, &asked)
+}
+
+/// Whether an object is one of those that a request selects: by labels, or by its name.
+fn is_selected(object: &Value, asked: &BTreeMap<String, String>) -> bool {
+    let metadata = &object["metadata"];
+    let labels = asked.get("labelSelector").into_iter().flat_map(|labels| labels.split(','));
+    let mut labels = labels.map(|label| label.split_once('=').unwrap_or((label, "")));
+    let named =
+        asked.get("fieldSelector").map(|field| field.strip_prefix("metadata.name=").unwrap());
+    labels.all(|(key, value)| {
+        let has = metadata["labels"][key].as_str();
+        if value.is_empty() { has.is_some() } else { has == Some(value) }
+    }) && named.is_none_or(|name| metadata["name"] == name)
 }
 
 fn read(
@@ -180,8 +193,8 @@ fn read(
         drop(world);
         return watched(api.clone(), kind, from);
     }
-    let items: Vec<&Value> =
-        world.objects.iter().filter(|((of, _), _)| *of == kind).map(|(_, one)| one).collect();
+    let all = world.objects.iter().filter(|((of, _), _)| *of == kind).map(|(_, one)| one);
+    let items: Vec<&Value> = all.filter(|object| is_selected(object, asked)).collect();
     let list = if kind == "pods" { "PodList" } else { "PluginList" };
     let metadata = json!({"resourceVersion": world.version.to_string()});
     Json(json!({"kind": list, "apiVersion": "v1", "metadata": metadata, "items": items}))

@@ -13,6 +13,7 @@ mod asking;
 mod bench;
 mod callbacks;
 mod cluster;
+mod keeping;
 mod large;
 mod lost;
 mod odd;
