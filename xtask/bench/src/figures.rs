@@ -425,6 +425,14 @@ pub(super) const ALL: &[Figure] = &[
         ..BARE
     },
     Figure {
+        id: "backup",
+        what: "message due to turn begun, 20/s, during one; the floor is without one, p99",
+        from: ("backup", "/load/begun/p99_ms"),
+        floor: Some(("backup", "/load/quiet/p99_ms")),
+        goal: Some(Mark::Floor(1.5)),
+        ..BARE
+    },
+    Figure {
         id: "backup-large",
         what: "`famulus backup` of 10 GB of files, encrypted and read back; the floor is `pg_dump -Fc`",
         from: ("large backup", "/seconds"),
@@ -447,6 +455,14 @@ pub(super) const ALL: &[Figure] = &[
         what: "`famulus restore` of it on empty data, until the new database answered",
         from: ("large backup", "/restore/seconds"),
         unit: Unit::Seconds,
+        ..BARE
+    },
+    Figure {
+        id: "backup-large",
+        what: "message due to turn begun, 20/s, during one; the floor is without one, p99",
+        from: ("large backup", "/load/begun/p99_ms"),
+        floor: Some(("large backup", "/load/quiet/p99_ms")),
+        goal: Some(Mark::Floor(1.5)),
         ..BARE
     },
     Figure {

@@ -3,10 +3,14 @@
 //! `famulus up` on a private Postgres of its own, filled with files as people send them: three in four
 //! are random, as pictures and recordings are that were compressed already, the others are text. Each
 //! round dumps first with `pg_dump -Fc` into a file, then backs up, encrypted, into a folder beside it.
-//! At the end the newest is restored on empty data.
+//! Then people write, for a while and during one backup more. At the end the newest is restored on
+//! empty data.
 
 use crate::{
+    caller::Caller,
+    latency, load,
     request::Request,
+    seed,
     server::{end, pid_of, spawn},
 };
 use age::secrecy::ExposeSecret as _;
@@ -34,6 +38,9 @@ const MIB: u64 = 1024 * 1024;
 const LOOK: Duration = Duration::from_millis(10);
 /// What takes longer is measured once.
 const SHORT_MIB: u64 = 2 * 1024;
+/// How long people write while no backup is taken.
+const QUIET: Duration = Duration::from_secs(30);
+const CONVERSATIONS: usize = 100;
 
 /// The folders of an installation, removed with it.
 struct Home {
@@ -68,6 +75,7 @@ impl Home {
             .env("FAMULUS_DATABASE__BIN_DIR", &self.bin_dir)
             .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
             .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
+            .env("FAMULUS_API__REQUESTS_PER_SECOND", "1000")
             .env("FAMULUS_BACKUP__FOLDER", self.at("backups"))
             .env("FAMULUS_BACKUP__RECIPIENT", &self.recipient)
             .env("FAMULUS_BACKUP__IDENTITY_FILE", self.at("key"))
@@ -89,7 +97,7 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     let home = Home::new(request)?;
     let mut up = tokio::process::Command::from(home.command(&["up"]));
     up.stdout(Stdio::piped()).kill_on_drop(true);
-    let (process, _said, _address) = spawn(up).await?;
+    let (process, _said, address) = spawn(up).await?;
     let running = Running::find(&home.at("data"))?.context("the private Postgres is not there")?;
     let mut database = PgConnection::connect(&running.url_of(Running::DATABASE)).await?;
     let files = fill(&mut database, request.extent).await?;
@@ -110,6 +118,8 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
         floors.push(alone()?);
         ours.push(watch(home.command(&["backup"]).stdout(Stdio::null()).spawn()?)?);
     }
+    let owner = Caller::new(address, fs::read_to_string(home.at("data/token"))?.trim())?;
+    let load = meanwhile(&home, &owner, &running.url_of(Running::DATABASE)).await?;
     let pid = pid_of(&process)?;
     end(process, pid).await?;
     fs::remove_dir_all(home.at("data"))?;
@@ -125,12 +135,33 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     Ok(json!({
         "files": files,
         "stored_mib": request.extent,
-        "backup_mib": backup_mib / f64::from(rounds),
+        // One more was taken while people wrote.
+        "backup_mib": backup_mib / f64::from(rounds + 1),
         "rounds": { "floor": floors, "ours": seconds },
         "floor_seconds": median(floors.clone()),
         "seconds": median(seconds.clone()),
         "peak_mib": peak,
+        "load": load,
         "restore": { "seconds": restored.seconds, "peak_mib": restored.peak_mib },
+    }))
+}
+
+/// How soon turns begin, without a backup and during one.
+async fn meanwhile(home: &Home, owner: &Caller, url: &str) -> Result<Value> {
+    let tables = seed::tables(url)?;
+    let conversations = seed::conversations(&tables, CONVERSATIONS).await?;
+    // The first of each conversation prepare what the others use.
+    load::during(owner, &conversations, tokio::time::sleep(QUIET / 6)).await?;
+    let ((), quiet) = load::during(owner, &conversations, tokio::time::sleep(QUIET)).await?;
+    seed::all_ended(&tables).await?;
+    let backup = home.command(&["backup"]).stdout(Stdio::null()).spawn()?;
+    let backup = tokio::task::spawn_blocking(|| watch(backup));
+    let (took, sent) = load::during(owner, &conversations, backup).await?;
+    seed::all_ended(&tables).await?;
+    Ok(json!({
+        "quiet": latency::report(load::begun(&tables, &quiet).await?),
+        "begun": latency::report(load::begun(&tables, &sent).await?),
+        "seconds": took??.seconds,
     }))
 }
 

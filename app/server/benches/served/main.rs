@@ -20,6 +20,7 @@ mod caller;
 mod crowd;
 mod footprint;
 mod latency;
+mod load;
 mod memory;
 mod model;
 mod pulse;
