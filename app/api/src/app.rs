@@ -2,10 +2,11 @@
 
 use crate::{
     auth::CallerCache, body_memory::BodyMemory, config::Config, limits::Limiter,
-    readiness::Readiness, routes::lookup::Routes, viewers::Hub,
+    readiness::Readiness, routes::lookup::Routes,
 };
 use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
 use famulus_store::Store;
+use famulus_viewers::Hub;
 use jiff::Timestamp;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::sync::watch;

@@ -33,7 +33,7 @@ pub mod problem;
 mod readiness;
 pub mod routes;
 mod serve;
-pub mod viewers;
+mod sse;
 mod words;
 
 pub use app::{Api, Configured, Grantable, Standing};
@@ -41,4 +41,3 @@ pub use callback::canary::canary;
 pub use config::Config;
 pub use readiness::Readiness;
 pub use serve::{Listeners, ServeError};
-pub use viewers::Hub;

@@ -12,7 +12,7 @@ use crate::{
     min_rate::MinRate,
     problem::Problem,
     routes::{self, lookup::Listener},
-    viewers::sse::{self, Source},
+    sse::{self, Source},
 };
 use axum::{
     Router,

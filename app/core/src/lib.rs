@@ -16,6 +16,7 @@ pub mod clock;
 pub mod conversation;
 pub mod crash;
 pub mod event;
+pub mod event_table;
 pub mod ids;
 pub mod inbound;
 pub mod knowledge;

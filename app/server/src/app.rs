@@ -9,7 +9,7 @@ use crate::{
     turns::TurnWorker,
 };
 use famulus_agent::{Channels, Driver, Limits, LiveTurns};
-use famulus_api::{Api, Configured, Grantable, Hub, Listeners, Readiness, Standing};
+use famulus_api::{Api, Configured, Grantable, Listeners, Readiness, Standing};
 use famulus_channels::http::outbound::{self as http, HttpChannel};
 use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_errors::chain;
@@ -17,6 +17,7 @@ use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic, worker};
 use famulus_store::{Connect, ConnectError, Store};
 use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
+use famulus_viewers::Hub;
 use jiff::tz::TimeZone;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch};

@@ -49,14 +49,6 @@ impl TryFrom<Row> for ConversationView {
     }
 }
 
-/// A list whose mark is another one has changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListMarks {
-    pub approvals: String,
-    pub schedules: String,
-    pub knowledge: String,
-}
-
 impl Store {
     /// The conversation, if it belongs to the person.
     pub async fn conversation(
@@ -112,27 +104,6 @@ impl Store {
         .map_err(Error::on("read conversations"))?;
         tx.commit().await.map_err(Error::on("read conversations"))?;
         rows.into_iter().map(ConversationView::try_from).collect()
-    }
-
-    /// By what a person's lists can be told from what they were, whoever changed them.
-    pub async fn list_marks(&self, person: PersonId) -> Result<ListMarks, Error> {
-        let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
-        let marks = sqlx::query_as!(
-            ListMarks,
-            r#"select
-                   (select concat(count(*), ' ', max(created_at)) from approval
-                    where state = 'pending') as "approvals!",
-                   (select concat(sum(hashtextextended(s::text, 0))) from schedule s
-                    where person_id = $1) as "schedules!",
-                   (select concat(count(*), ' ', max(updated_at)) from knowledge
-                    where person_id = $1) as "knowledge!""#,
-            person.0,
-        )
-        .fetch_one(&mut *tx)
-        .await
-        .map_err(Error::on("look at lists"))?;
-        tx.commit().await.map_err(Error::on("look at lists"))?;
-        Ok(marks)
     }
 
     /// The conversation with this key, opened now if it is not there.

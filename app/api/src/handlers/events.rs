@@ -1,4 +1,4 @@
-//! Event streams: the request is answered by [`crate::viewers::sse`], on a socket of its own.
+//! Event streams: the request is answered by [`crate::sse`], on a socket of its own.
 
 use crate::{
     app::App,
@@ -6,7 +6,7 @@ use crate::{
     handlers::{Answer, conversations},
     problem::{Kind, Problem},
     serve::Takeover,
-    viewers::{PersonViewer, Viewer, ViewerSlot, sse::Source},
+    sse::Source,
 };
 use axum::{
     Extension,
@@ -14,6 +14,7 @@ use axum::{
     http::HeaderMap,
 };
 use famulus_core::event::{EventId, NotAnEventId};
+use famulus_viewers::{PersonViewer, Viewer, ViewerSlot};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;

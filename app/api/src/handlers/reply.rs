@@ -1,14 +1,11 @@
 //! Waiting for the turn that answers a message, whichever process runs it.
 
-use crate::{
-    app::App,
-    problem::Problem,
-    viewers::{Progress, Waiter},
-};
+use crate::{app::App, problem::Problem};
 use famulus_core::{
     ids::{MessageId, PersonId, TurnId},
     turn::{STOPPED, TurnState},
 };
+use famulus_viewers::{Progress, Waiter};
 use std::time::Duration;
 use tokio::time::Instant;
 

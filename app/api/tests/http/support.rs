@@ -3,7 +3,7 @@
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
-use famulus_api::{Api, Config, Configured, Grantable, Hub, Listeners, Readiness};
+use famulus_api::{Api, Config, Configured, Grantable, Listeners, Readiness};
 use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
@@ -19,6 +19,7 @@ use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic};
 use famulus_store::{Connect, NewPerson, Store};
 use famulus_tools::fake::plugins::{FakeSandboxes, Play, plugin, result};
+use famulus_viewers::Hub;
 use futures::FutureExt as _;
 use reqwest::{Client, Method, RequestBuilder};
 use sha2::{Digest as _, Sha256};

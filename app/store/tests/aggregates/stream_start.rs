@@ -1,5 +1,5 @@
 use crate::{support::with_store, talk};
-use famulus_core::{event::EventId, ids::TurnId, turn::TurnLog as _};
+use famulus_core::{event::EventId, event_table::EventTable as _, ids::TurnId, turn::TurnLog as _};
 use famulus_queue::Class;
 
 /// As `finish` would after a reply: the event of the end follows what was shown.

@@ -1,14 +1,15 @@
 //! The hub against a table in memory: events of this process and of another one, interleaved.
 
-use super::{EventTable, Hub, Progress, RecentConversation, Viewer, people::PersonViewer};
+use crate::{Hub, PersonViewer, Progress, Viewer};
 use async_trait::async_trait;
 use famulus_core::{
+    StoreError,
     event::{DeltaKind, Envelope, Event, EventId, Status, VERSION, Viewers as _},
+    event_table::{Cursor, EventTable, ListMarks, RecentConversation},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     turn::TurnState,
 };
 use famulus_lifecycle::{OnExit, Tasks};
-use famulus_store::{Cursor, Error, ListMarks};
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
@@ -37,7 +38,11 @@ impl Default for Kept {
 
 #[async_trait]
 impl EventTable for Memory {
-    async fn events_after(&self, cursors: &[Cursor], limit: i64) -> Result<Vec<Envelope>, Error> {
+    async fn events_after(
+        &self,
+        cursors: &[Cursor],
+        limit: i64,
+    ) -> Result<Vec<Envelope>, StoreError> {
         self.queries.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         let mut rows = self.rows.lock().clone();
@@ -58,7 +63,7 @@ impl EventTable for Memory {
         _: PersonId,
         _: ConversationId,
         after: Option<EventId>,
-    ) -> Result<(EventId, bool), Error> {
+    ) -> Result<(EventId, bool), StoreError> {
         tokio::task::yield_now().await;
         let last = self.rows.lock().iter().map(|row| row.id).max();
         let kept = self.kept_from.lock().0;
@@ -68,7 +73,7 @@ impl EventTable for Memory {
         })
     }
 
-    async fn recent(&self, _: PersonId) -> Result<Vec<RecentConversation>, Error> {
+    async fn recent(&self, _: PersonId) -> Result<Vec<RecentConversation>, StoreError> {
         let live = *self.live.lock();
         Ok(live
             .map(|conversation| RecentConversation {
@@ -80,7 +85,7 @@ impl EventTable for Memory {
             .collect())
     }
 
-    async fn list_marks(&self, _: PersonId) -> Result<ListMarks, Error> {
+    async fn list_marks(&self, _: PersonId) -> Result<ListMarks, StoreError> {
         Ok(self.marks.lock().clone())
     }
 }

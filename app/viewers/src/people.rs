@@ -3,13 +3,16 @@
 //! It has no place to go on from. Whoever connects, or falls behind, is told that every list has
 //! changed, and so misses nothing.
 
-use super::{Hub, RecentConversation, ViewerSlot, frame::encode};
+use crate::{
+    frame::encode,
+    hub::{Hub, ViewerSlot},
+};
 use bytes::Bytes;
 use famulus_core::{
     event::{Envelope, Event, EventId, List, Status, VERSION},
+    event_table::{ListMarks, RecentConversation},
     ids::{ConversationId, PersonId},
 };
-use famulus_store::ListMarks;
 use jiff::Timestamp;
 use std::{collections::HashMap, sync::Arc};
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -22,13 +25,13 @@ pub(crate) const LISTS: [List; 5] =
     [List::Conversations, List::Messages, List::Approvals, List::Schedules, List::Knowledge];
 
 /// What one person's viewers here are told.
-pub(super) struct Feed {
+pub(crate) struct Feed {
     sender: broadcast::Sender<Bytes>,
     /// The conversations whose turns run, and how far they were read.
-    pub(super) followed: HashMap<ConversationId, EventId>,
+    pub(crate) followed: HashMap<ConversationId, EventId>,
     recent: Vec<RecentConversation>,
     marks: Option<ListMarks>,
-    pub(super) looked_at: Option<Instant>,
+    pub(crate) looked_at: Option<Instant>,
 }
 
 impl Feed {
@@ -42,17 +45,17 @@ impl Feed {
         }
     }
 
-    pub(super) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.sender.receiver_count() > 0
     }
 
-    pub(super) fn changed(&self, list: List) {
+    pub(crate) fn changed(&self, list: List) {
         // Without a receiver nobody is to be told.
         let _unheard = self.sender.send(changed(list));
     }
 
     /// Takes what the record says by now, whichever process wrote it.
-    pub(super) fn look(&mut self, recent: Vec<RecentConversation>, marks: ListMarks) {
+    pub(crate) fn look(&mut self, recent: Vec<RecentConversation>, marks: ListMarks) {
         if self.recent != recent {
             for was in &self.recent {
                 let is = recent.iter().find(|is| is.conversation == was.conversation);
@@ -81,7 +84,7 @@ impl Feed {
     }
 
     /// Takes an event of a followed conversation.
-    pub(super) fn take(&mut self, envelope: &Envelope) {
+    pub(crate) fn take(&mut self, envelope: &Envelope) {
         let Some(place) = self.followed.get_mut(&envelope.conversation) else { return };
         if envelope.id <= *place {
             return;
@@ -112,7 +115,7 @@ impl Feed {
 }
 
 /// A viewer of a person's stream.
-pub(crate) struct PersonViewer {
+pub struct PersonViewer {
     hub: Arc<Hub>,
     person: PersonId,
     /// `None` only while it is being dropped.
@@ -122,7 +125,7 @@ pub(crate) struct PersonViewer {
 }
 
 impl PersonViewer {
-    pub(crate) fn attach(place: ViewerSlot, person: PersonId) -> Self {
+    pub fn attach(place: ViewerSlot, person: PersonId) -> Self {
         let hub = Arc::clone(&place.hub);
         let receiver =
             hub.inner.lock().people.entry(person).or_insert_with(Feed::new).sender.subscribe();
@@ -131,7 +134,7 @@ impl PersonViewer {
     }
 
     /// Waits for what comes next. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Vec<Bytes> {
+    pub async fn next(&mut self) -> Vec<Bytes> {
         if std::mem::take(&mut self.behind) {
             return LISTS.map(changed).to_vec();
         }

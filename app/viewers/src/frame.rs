@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 /// An event, and its bytes once somebody has asked for them.
 #[derive(Debug)]
-pub(crate) struct Frame {
-    pub(crate) envelope: Arc<Envelope>,
+pub struct Frame {
+    pub envelope: Arc<Envelope>,
     bytes: OnceLock<Bytes>,
 }
 
@@ -16,12 +16,12 @@ impl Frame {
         Arc::new(Self { envelope, bytes: OnceLock::new() })
     }
 
-    pub(crate) fn id(&self) -> EventId {
+    pub fn id(&self) -> EventId {
         self.envelope.id
     }
 
     /// As a Server-Sent Event with its id.
-    pub(crate) fn bytes(&self) -> &Bytes {
+    pub fn bytes(&self) -> &Bytes {
         self.bytes.get_or_init(|| encode(&self.envelope, Some(self.envelope.id)))
     }
 }

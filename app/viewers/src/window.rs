@@ -9,7 +9,7 @@
 //! `base` up to `top` is in the window; what comes is behind `top`. So a viewer at any place finds
 //! all that follows in the table, in the window, or in both, and ids tell what it has seen.
 
-use super::frame::Frame;
+use crate::frame::Frame;
 use famulus_core::event::EventId;
 use std::{collections::VecDeque, sync::Arc};
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! Waiting for one turn's end without watching its conversation.
 
-use super::Hub;
+use crate::hub::Hub;
 use famulus_core::{
     event::Event,
     ids::{MessageId, TurnId},
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// How far this process has seen a turn come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// It runs elsewhere, or not yet.
     Unseen,
     /// It runs here: its end will be seen.
@@ -24,7 +24,7 @@ pub(crate) enum Progress {
 }
 
 /// Hears of a turn's end.
-pub(crate) struct Waiter {
+pub struct Waiter {
     hub: Arc<Hub>,
     turn: TurnId,
     /// `None` only while it is being dropped.
@@ -32,12 +32,12 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(hub: Arc<Hub>, turn: TurnId, progress: watch::Receiver<Progress>) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, turn: TurnId, progress: watch::Receiver<Progress>) -> Self {
         Self { hub, turn, progress: Some(progress) }
     }
 
     /// Waits for the next news and returns how far the turn is. Cancel safe.
-    pub(crate) async fn changed(&mut self) -> Progress {
+    pub async fn changed(&mut self) -> Progress {
         let Some(progress) = &mut self.progress else { return Progress::Unseen };
         if progress.changed().await.is_err() {
             // The hub keeps the sender while a waiter is there.
@@ -46,7 +46,7 @@ impl Waiter {
         progress.borrow_and_update().clone()
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub fn progress(&self) -> Progress {
         self.progress.as_ref().map_or(Progress::Unseen, |progress| progress.borrow().clone())
     }
 }
@@ -62,7 +62,7 @@ impl Drop for Waiter {
 }
 
 /// Passes an event on to who waits for its turn.
-pub(super) fn tell(waiters: &HashMap<TurnId, watch::Sender<Progress>>, event: &Event) {
+pub(crate) fn tell(waiters: &HashMap<TurnId, watch::Sender<Progress>>, event: &Event) {
     let (turn, progress) = match event {
         Event::Complete { turn, state, message, text } => {
             (turn, Progress::Done { state: *state, message: *message, text: text.clone() })

@@ -1,11 +1,13 @@
 //! Reading the events of other processes for everything that is watched here.
 
-use super::{EventTable, Hub, RecentConversation, frame::Frame, viewer::PAGE};
+use crate::{frame::Frame, hub::Hub, viewer::PAGE};
 use famulus_core::{
+    StoreError,
     event::EventId,
+    event_table::{Cursor, EventTable, RecentConversation},
     ids::{ConversationId, PersonId},
 };
-use famulus_store::{Cursor, Error};
+use famulus_errors::chain;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -78,7 +80,10 @@ impl Hub {
                 Ok(()) if round == Round::Due => {}
                 Ok(()) => gap_until = now + ((now - started) * LOAD).clamp(GAP, LONGEST_GAP),
                 Err(error) => {
-                    tracing::warn!(%error, "reading events for viewers failed; trying again");
+                    tracing::warn!(
+                        error = chain(&error),
+                        "reading events for viewers failed; trying again"
+                    );
                     hinted = true;
                     gap_until = now + AFTER_ERROR;
                 }
@@ -95,7 +100,7 @@ impl Hub {
         inner.windows.is_empty() && inner.people.is_empty()
     }
 
-    async fn round(&self, table: &dyn EventTable, round: Round) -> Result<(), Error> {
+    async fn round(&self, table: &dyn EventTable, round: Round) -> Result<(), StoreError> {
         self.look_at_people(table, round).await?;
         let cursors = self.cursors(round);
         if cursors.is_empty() {
@@ -161,7 +166,7 @@ impl Hub {
     }
 
     /// Finds out which conversations of the persons whose stream is watched have something running.
-    async fn look_at_people(&self, table: &dyn EventTable, round: Round) -> Result<(), Error> {
+    async fn look_at_people(&self, table: &dyn EventTable, round: Round) -> Result<(), StoreError> {
         for person in self.persons_to_look_at(round) {
             let recent = table.recent(person).await?;
             let marks = table.list_marks(person).await?;

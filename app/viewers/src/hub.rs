@@ -1,38 +1,16 @@
-//! Viewers: who watches what, and how events reach them.
-//!
-//! ```text
-//! a turn here ── publish ──► window ──► viewers of the conversation
-//! a turn elsewhere ─► table ── follow ──┘        (one task each: their connection)
-//! ```
-//!
-//! Events of this process are shown before they are stored; those of others are read from the table
-//! on a hint, by one query for everything that is watched. Where nobody watches, nothing is asked.
-//! A viewer that falls behind reads the table from its own place: it is never sent less, and holds
-//! no more.
+//! The viewers of this process, and what is shown to them.
 
-mod follow;
-mod frame;
-mod people;
-pub(crate) mod sse;
-mod table;
-#[cfg(test)]
-mod tests;
-mod viewer;
-mod waiter;
-mod window;
-
-pub(crate) use people::PersonViewer;
-pub use table::{EventTable, RecentConversation};
-pub(crate) use viewer::Viewer;
-pub(crate) use waiter::{Progress, Waiter};
-
+use crate::{
+    frame::Frame,
+    people::Feed,
+    waiter::{self, Progress, Waiter},
+    window::{PushOutcome, Window},
+};
 use famulus_core::{
     event::{Envelope, Event, EventId, List, Viewers},
     ids::{ConversationId, PersonId, TurnId},
 };
-use frame::Frame;
 use parking_lot::Mutex;
-use people::Feed;
 use std::{
     collections::HashMap,
     sync::{
@@ -45,43 +23,42 @@ use tokio::{
     sync::{Notify, watch},
     time::Instant,
 };
-use window::{PushOutcome, Window};
 
 /// A window of a turn that nobody watches and that stored nothing for this long belongs to a turn
 /// that lost its lease.
-const FORSAKEN: Duration = Duration::from_mins(2);
+pub(crate) const FORSAKEN: Duration = Duration::from_mins(2);
 
 /// The viewers of this process.
 pub struct Hub {
     /// Whole at each step of a change: a panic in between loses one event, which the table still has.
-    inner: Mutex<Inner>,
+    pub(crate) inner: Mutex<Inner>,
     /// Something waits for [`Hub::follow`] to look at it.
-    work: Notify,
+    pub(crate) work: Notify,
     limit: usize,
     viewers: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Inner {
-    windows: HashMap<ConversationId, Watched>,
-    waiters: HashMap<TurnId, watch::Sender<Progress>>,
-    people: HashMap<PersonId, Feed>,
+pub(crate) struct Inner {
+    pub(crate) windows: HashMap<ConversationId, Watched>,
+    pub(crate) waiters: HashMap<TurnId, watch::Sender<Progress>>,
+    pub(crate) people: HashMap<PersonId, Feed>,
 }
 
 /// A conversation that is watched here, or whose turn runs here.
-struct Watched {
+pub(crate) struct Watched {
     /// Known as soon as somebody watches.
-    person: Option<PersonId>,
-    window: watch::Sender<Window>,
+    pub(crate) person: Option<PersonId>,
+    pub(crate) window: watch::Sender<Window>,
     /// The table is to be read now, not on the next hint.
-    due: bool,
+    pub(crate) due: bool,
     /// When a turn of this process last showed something: while it does, the table has no news.
-    local_at: Option<Instant>,
+    pub(crate) local_at: Option<Instant>,
 }
 
 /// One of the places that viewers may take; given back when it is dropped.
-pub(crate) struct ViewerSlot {
-    hub: Arc<Hub>,
+pub struct ViewerSlot {
+    pub(crate) hub: Arc<Hub>,
 }
 
 impl Drop for ViewerSlot {
@@ -107,7 +84,7 @@ impl Hub {
     }
 
     /// Takes a viewer's place, or `None` when all are taken.
-    pub(crate) fn take_place(self: &Arc<Self>) -> Option<ViewerSlot> {
+    pub fn take_place(self: &Arc<Self>) -> Option<ViewerSlot> {
         let taken = self.viewers.fetch_add(1, Ordering::AcqRel);
         // Dropping it gives the place back, also when there was none.
         let place = ViewerSlot { hub: Arc::clone(self) };
@@ -115,7 +92,7 @@ impl Hub {
     }
 
     /// Waits for a turn to end, in this process or elsewhere.
-    pub(crate) fn wait_for(self: &Arc<Self>, turn: TurnId) -> Waiter {
+    pub fn wait_for(self: &Arc<Self>, turn: TurnId) -> Waiter {
         let progress = self
             .inner
             .lock()

@@ -1,23 +1,24 @@
 //! One viewer of one conversation: a place in the order of its events, and nothing else.
 
-use super::{
-    EventTable, FORSAKEN, Hub, ViewerSlot, Watched,
+use crate::{
     frame::Frame,
+    hub::{FORSAKEN, Hub, ViewerSlot, Watched},
     window::{View, Window},
 };
 use famulus_core::{
+    StoreError,
     event::EventId,
+    event_table::{Cursor, EventTable},
     ids::{ConversationId, PersonId},
 };
-use famulus_store::{Cursor, Error};
 use std::{collections::hash_map::Entry, sync::Arc};
 use tokio::{sync::watch, time::Instant};
 
 /// Events that are read from the table at once.
-pub(super) const PAGE: i64 = 200;
+pub(crate) const PAGE: i64 = 200;
 
 /// Watches a conversation from its place on.
-pub(crate) struct Viewer {
+pub struct Viewer {
     hub: Arc<Hub>,
     table: Arc<dyn EventTable>,
     person: PersonId,
@@ -31,13 +32,13 @@ pub(crate) struct Viewer {
 impl Viewer {
     /// Begins behind `after`, or before the live turn's first event. The second value says that
     /// `after` is older than what is kept: what the client holds is to be fetched anew.
-    pub(crate) async fn attach(
+    pub async fn attach(
         place: ViewerSlot,
         table: Arc<dyn EventTable>,
         person: PersonId,
         conversation: ConversationId,
         after: Option<EventId>,
-    ) -> Result<(Self, bool), Error> {
+    ) -> Result<(Self, bool), StoreError> {
         let hub = Arc::clone(&place.hub);
         let (start, gone) = table.stream_start(person, conversation, after).await?;
         // A window begins where the table ends, whatever a client says it has seen.
@@ -68,7 +69,7 @@ impl Viewer {
     ///
     /// # Errors
     /// The table did not answer; the viewer keeps its place.
-    pub(crate) async fn next(&mut self) -> Result<Vec<Arc<Frame>>, Error> {
+    pub async fn next(&mut self) -> Result<Vec<Arc<Frame>>, StoreError> {
         loop {
             let Some(window) = &mut self.window else { return std::future::pending().await };
             let view = window.borrow_and_update().after(self.place);
@@ -95,7 +96,7 @@ impl Viewer {
 
     /// Reads the table from the viewer's place. What it had before the read began, up to `base`, is
     /// all that there will ever be.
-    async fn read(&mut self, base: EventId) -> Result<Vec<Arc<Frame>>, Error> {
+    async fn read(&mut self, base: EventId) -> Result<Vec<Arc<Frame>>, StoreError> {
         let cursor =
             Cursor { person: self.person, conversation: self.conversation, after: self.place };
         let rows = self.table.events_after(&[cursor], PAGE).await?;
@@ -153,7 +154,7 @@ impl Hub {
 
 impl Watched {
     /// Whether nobody needs it: nobody watches, and what it holds is in the table or never will be.
-    pub(super) fn is_forsaken(&self) -> bool {
+    pub(crate) fn is_forsaken(&self) -> bool {
         let window = self.window.borrow();
         self.window.receiver_count() == 0
             && (window.is_stored() || window.touched().elapsed() > FORSAKEN)

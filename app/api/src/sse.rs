@@ -5,9 +5,10 @@
 //! that does not read is cut off when the system's buffer stays full; it holds frames that others
 //! hold too, and comes back with `Last-Event-ID`.
 
-use super::{Viewer, people::PersonViewer};
 use crate::guard::HEADERS;
 use bytes::Bytes;
+use famulus_errors::chain;
+use famulus_viewers::{PersonViewer, Viewer};
 use rustix::net::sockopt;
 use std::{fmt::Write as _, io, time::Duration};
 use tokio::{
@@ -77,7 +78,10 @@ impl Source {
             Self::Conversation { viewer, .. } => match viewer.next().await {
                 Ok(frames) => Some(join(frames.iter().map(|frame| frame.bytes()))),
                 Err(error) => {
-                    tracing::warn!(%error, "a viewer's events could not be read; it comes again");
+                    tracing::warn!(
+                        error = chain(&error),
+                        "a viewer's events could not be read; it comes again"
+                    );
                     None
                 }
             },
