@@ -6,14 +6,15 @@ use axum::{
 };
 use famulus_core::{
     StoreError,
+    accept::AcceptError,
     blob::BlobError,
     schedule::{RuleError, ScheduleError},
 };
 use famulus_errors::chain;
-use famulus_store::{AcceptError, Error, PersonError};
+use famulus_store::{Error, PersonError};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::{borrow::Cow, error::Error as _};
+use std::{borrow::Cow, error::Error as _, sync::Arc};
 
 /// Seconds after which a passing failure may be over.
 const PASSING_SECONDS: u32 = 2;
@@ -289,15 +290,20 @@ impl From<AcceptError> for Problem {
                 error.to_string(),
                 "upload the file with POST /v1/blobs and name the id that comes back",
             ),
-            AcceptError::Store(error) => Self::from(error.as_ref()),
+            AcceptError::Store(error) => Self::from(error),
         }
     }
+}
+
+/// What the store said, which several callers may share.
+fn error_of_the_store<'a>(source: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    source.downcast_ref::<Arc<Error>>().map(Arc::as_ref).or_else(|| source.downcast_ref())
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(source) => match source.downcast_ref::<Error>() {
+            StoreError::Unavailable(source) => match error_of_the_store(source.as_ref()) {
                 Some(error) => Self::from(error),
                 None => Self::new(
                     Kind::Unavailable,

@@ -9,6 +9,7 @@
 //!                                         └────────► events to viewers
 //! ```
 
+pub mod accept;
 pub mod agent;
 pub mod approval;
 pub mod blob;

@@ -6,70 +6,29 @@
 use crate::{
     accept_batch::{Batch, Lessee, MessageScope, accept_in, unexpected},
     db::Store,
-    error::Error,
+    error::{Error, shared},
     gather::{Bounds, Work},
 };
-use famulus_core::ids::{BlobId, ConversationId, MessageId, TurnId};
-use famulus_core::inbound::Inbound;
+use async_trait::async_trait;
+use famulus_core::{
+    accept::{Accept, AcceptError, Accepted, Disposition},
+    inbound::Inbound,
+};
 use famulus_queue::{
     Class, Lease, Queue,
     handover::Reservation,
     hint::{Hints, Topic},
 };
 use sqlx::PgPool;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 pub(crate) const BOUNDS: Bounds =
     Bounds { batch: 128, at_once: 2, patience: Duration::ZERO, waiting: 4096 };
 
-/// A message was stored (or had been before).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    pub conversation: ConversationId,
-    pub message: MessageId,
-    pub turn: TurnId,
-    pub disposition: Disposition,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disposition {
-    /// It began a turn of its own.
-    Started,
-    /// It joined the turn that was running.
-    Steered,
-    /// It had been accepted before; this is what came of it then.
-    Duplicate,
-}
-
-/// A message was not stored.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum AcceptError {
-    #[error("the key `{key}` was used for another message; use a new key, or send the same body")]
-    KeyReused { key: String },
-    #[error("conversation {id} does not exist, or belongs to somebody else")]
-    NoConversation { id: String },
-    #[error("attachment {id} is not stored, or belongs to somebody else; upload it first")]
-    NoAttachment { id: BlobId },
-    #[error("the message was not stored")]
-    Store(#[source] Arc<Error>),
-}
-
-/// The port of acceptance, for callers that need nothing else of the store.
-pub trait Accept {
-    fn accept(
-        &self,
-        inbound: Inbound,
-    ) -> impl Future<Output = Result<Accepted, AcceptError>> + Send;
-}
-
+#[async_trait]
 impl Accept for Store {
-    /// Stores a message and the work that it asks for, in one transaction.
-    ///
-    /// # Errors
-    /// After an error nothing was stored, except that a connection lost during the commit leaves it
-    /// open: a caller with an `external_id` finds out by sending it again.
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError> {
-        self.accept_queue.pass(inbound).await.map_err(AcceptError::Store)?
+        self.accept_queue.pass(inbound).await.map_err(|error| AcceptError::Store(shared(error)))?
     }
 }
 
@@ -88,9 +47,9 @@ impl Store {
         let stored = accept_in(&self.durable, MessageScope::Own, &[inbound], lessee).await;
         famulus_core::crash::after("accept.commit");
         let Batch { results, mut leases } =
-            stored.map_err(|error| AcceptError::Store(Arc::new(error)))?;
+            stored.map_err(|error| AcceptError::Store(error.into()))?;
         let accepted = results.into_iter().next();
-        let accepted = accepted.ok_or_else(|| AcceptError::Store(Arc::new(unexpected())))?;
+        let accepted = accepted.ok_or_else(|| AcceptError::Store(unexpected().into()))?;
         let accepted = accepted?;
         let lease = leases.pop();
         if lease.is_none() && accepted.disposition == Disposition::Started {

@@ -4,11 +4,11 @@
 //! database. What it locks, and in which order, stands there.
 
 use crate::{
-    accept::{AcceptError, Accepted, Disposition},
     codec::{DbLabel, encode, encode_parts, read_enum, without_nul},
     error::Error,
 };
 use famulus_core::{
+    accept::{AcceptError, Accepted, Disposition},
     blob::BlobRef,
     ids::{BlobId, ConversationId, MessageId, PersonId, TurnId, WorkerId},
     inbound::{Attachment, Inbound, Meeting, Source, Target},

@@ -47,7 +47,6 @@ mod titles;
 mod turns;
 mod views;
 
-pub use accept::{Accept, AcceptError, Accepted, Disposition};
 pub use agents::{AgentChange, NewAgent};
 pub use approvals::{Decide, Decided};
 pub use backup_reports::{Reader, Report, ReportKind, reader, report_backup};

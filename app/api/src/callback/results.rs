@@ -19,6 +19,7 @@ use axum::{
     http::HeaderMap,
 };
 use famulus_core::{
+    accept::{Accept as _, AcceptError},
     event::List,
     inbound::{Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::Provenance,
@@ -26,7 +27,7 @@ use famulus_core::{
     runner::DELIVERY_BYTES,
     sandbox::SandboxResult,
 };
-use famulus_store::{Accept as _, AcceptError, ExpectedCall, LateState, nowhere};
+use famulus_store::{ExpectedCall, LateState, nowhere};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use axum::{
 };
 use famulus_channels::http::inbound::{Sent, inbound};
 use famulus_core::{
+    accept::{self, Accept as _},
     clock::Rfc3339,
     event::List,
     ids::{BlobId, ConversationId, MessageId, TurnId},
@@ -22,7 +23,7 @@ use famulus_core::{
     person::Caller,
     place,
 };
-use famulus_store::{Accept as _, MAIN_AGENT, MessageCursor, MessageView};
+use famulus_store::{MAIN_AGENT, MessageCursor, MessageView};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,12 +148,12 @@ pub(crate) enum Disposition {
     Command,
 }
 
-impl From<famulus_store::Disposition> for Disposition {
-    fn from(disposition: famulus_store::Disposition) -> Self {
+impl From<accept::Disposition> for Disposition {
+    fn from(disposition: accept::Disposition) -> Self {
         match disposition {
-            famulus_store::Disposition::Started => Self::Started,
-            famulus_store::Disposition::Steered => Self::Steered,
-            famulus_store::Disposition::Duplicate => Self::Duplicate,
+            accept::Disposition::Started => Self::Started,
+            accept::Disposition::Steered => Self::Steered,
+            accept::Disposition::Duplicate => Self::Duplicate,
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     world::{Place, World},
 };
 use anyhow::{Context, Result, ensure};
-use famulus_core::ids::TurnId;
-use famulus_store::{Accept, Store};
+use famulus_core::{accept::Accept as _, ids::TurnId};
+use famulus_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use std::{

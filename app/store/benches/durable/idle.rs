@@ -9,10 +9,10 @@ use crate::{
     world::World,
 };
 use anyhow::{Context, Result};
-use famulus_core::ids::TurnId;
+use famulus_core::{accept::Accept as _, ids::TurnId};
 use famulus_lifecycle::OnExit;
 use famulus_queue::{Class, worker};
-use famulus_store::{Accept, Store};
+use famulus_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection, PgPool, postgres::PgConnectOptions};

@@ -14,9 +14,9 @@ use crate::{
     world::{Place, World},
 };
 use anyhow::{Context, Result};
-use famulus_core::ids::TurnId;
+use famulus_core::{accept::Accept as _, ids::TurnId};
 use famulus_queue::{Class, hint::Topic};
-use famulus_store::{Accept, Store};
+use famulus_store::Store;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use sqlx::PgPool;

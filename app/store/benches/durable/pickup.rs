@@ -7,13 +7,13 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use famulus_core::ids::TurnId;
+use famulus_core::{accept::Accept as _, ids::TurnId};
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{
     Class, Lease,
     worker::{self, Handler, Limits, Outcome},
 };
-use famulus_store::{Accept, Store};
+use famulus_store::Store;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sqlx::PgPool;

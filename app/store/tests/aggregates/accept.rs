@@ -3,6 +3,7 @@
 use crate::{support::with_store, talk};
 use bytes::Bytes;
 use famulus_core::{
+    accept::{Accept as _, AcceptError, Accepted, Disposition},
     blob::Blobs,
     conversation::ConversationKey,
     ids::{BlobId, ConversationId, PersonId},
@@ -10,7 +11,7 @@ use famulus_core::{
     turn::TurnLog,
 };
 use famulus_queue::Class;
-use famulus_store::{Accept, AcceptError, Accepted, Disposition, Store};
+use famulus_store::Store;
 use futures::{StreamExt, future::join_all, stream};
 
 /// On the one thread of these tests all messages are there before the door is looked at.

@@ -7,12 +7,13 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
+    accept::Accept as _,
     ids::{ConversationId, PersonId, TurnId},
     inbound::Target,
 };
 use famulus_lifecycle::Tasks;
 use famulus_queue::{Lease, worker::Handler, worker::Outcome};
-use famulus_store::{Accept, Store};
+use famulus_store::Store;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc,

@@ -3,6 +3,7 @@
 use crate::support::World;
 use famulus_core::{
     StoreError,
+    accept::{Accept as _, Accepted},
     conversation::ConversationKey,
     event::{DeltaKind, Envelope, Event, EventId, EventLog as _, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
@@ -12,7 +13,7 @@ use famulus_core::{
     turn::{Ending, NewMessage, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
-use famulus_store::{Accept, Accepted, MAIN_AGENT, NewConversation, Store};
+use famulus_store::{MAIN_AGENT, NewConversation, Store};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use crate::{
 };
 use famulus_core::{
     StoreError,
+    accept::Accept as _,
     ids::{ConversationId, PersonId, TurnId},
     inbound::{Inbound, Meeting, Target},
     knowledge::{KnowledgeKind, KnowledgeStore, Upsert},
@@ -13,7 +14,6 @@ use famulus_core::{
     turn::{Ended, Fence, LoadedTurn, TurnLog},
 };
 use famulus_queue::{Class, Lease};
-use famulus_store::Accept;
 use futures::future::join_all;
 
 /// Turns that are due, each of a person and conversation of its own, in the order of the names.

@@ -5,6 +5,7 @@ use crate::{
     talk,
 };
 use famulus_core::{
+    accept::{Accept as _, Accepted, Disposition},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Inbound, Meeting, Target},
     message::Part,
@@ -12,7 +13,7 @@ use famulus_core::{
     turn::{Ended, Ending, NewMessage, ReplyRecord, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
-use famulus_store::{Accept, Accepted, Disposition, Store};
+use famulus_store::Store;
 
 struct Scene {
     ada: PersonId,
