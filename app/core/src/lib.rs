@@ -32,6 +32,7 @@ pub mod replay;
 pub mod runner;
 pub mod sandbox;
 pub mod schedule;
+pub mod sent;
 mod store_error;
 pub mod tool;
 pub mod turn;

@@ -8,13 +8,14 @@
 //! reads what to pass on.
 
 use famulus_agent::Driver;
-use famulus_channels::http::inbound::{Sent, inbound};
+use famulus_channels::http::entry;
 use famulus_core::{
-    ids::{TokenId, TurnId},
+    ids::TurnId,
     inbound::{Inbound, Meeting, Source},
     message::{Part, Provenance},
     model::{Model, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
-    person::{Caller, Person, Scope},
+    person::Person,
+    sent::{Sent, inbound},
 };
 use famulus_store::{MAIN_AGENT, Store};
 use futures::{StreamExt, stream};
@@ -52,8 +53,6 @@ impl Notices {
     }
 
     fn inbound(&self, key: &str, words: &str) -> Inbound {
-        let caller =
-            Caller { person: self.owner.clone(), token: TokenId::new(), scope: Scope::Owner };
         let sent = Sent {
             text: format!("Pass this on to the owner, with what can be done about it:\n{words}"),
             attachments: Vec::new(),
@@ -70,7 +69,7 @@ impl Notices {
             sender: "the installation".to_owned(),
             // What is said of the same thing later may be worded otherwise.
             body_hash: Sha256::digest(key).into(),
-            ..inbound(&caller, sent, self.driver.clock.now())
+            ..inbound(&self.owner, entry(&self.owner), sent, self.driver.clock.now())
         }
     }
 }

@@ -23,10 +23,10 @@ use axum::{
     extract::{Request, State},
     http::StatusCode,
 };
-use famulus_channels::http::inbound::Sent;
 use famulus_core::{
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Command, Meeting, Source},
+    sent::Sent,
     turn::TurnState,
 };
 use famulus_store::MAIN_AGENT;

@@ -11,7 +11,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use famulus_channels::http::inbound::{main_key, own_key};
+use famulus_channels::http::entry;
 use famulus_core::{
     agent::MAIN,
     clock::Rfc3339,
@@ -136,7 +136,7 @@ pub(crate) async fn create(
                 .id
         }
     };
-    let key = own_key(&caller.person, agent, ConversationId::new());
+    let key = entry(&caller.person).own_key(&caller.person, agent, ConversationId::new());
     let new = famulus_store::NewConversation { agent, key, title };
     let id = app.api.store.ensure_conversation(caller.person.id, new).await?;
     app.api.hub.list_changed(caller.person.id, List::Conversations);
@@ -192,7 +192,7 @@ pub(crate) async fn existing(
 }
 
 pub(crate) async fn main(app: &App, person: &Person) -> Result<ConversationId, Problem> {
-    let key = main_key(person, MAIN_AGENT);
+    let key = entry(person).key(person, MAIN_AGENT);
     let new = famulus_store::NewConversation { agent: MAIN_AGENT, key, title: None };
     Ok(app.api.store.ensure_conversation(person.id, new).await?)
 }

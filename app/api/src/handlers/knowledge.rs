@@ -11,11 +11,11 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use famulus_channels::http::inbound::provenance;
 use famulus_core::{
     event::List,
     ids::KnowledgeId,
     knowledge::{Knowledge, KnowledgeKind, Upsert},
+    sent::provenance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

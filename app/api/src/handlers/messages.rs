@@ -12,7 +12,7 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
 };
-use famulus_channels::http::inbound::{Sent, inbound};
+use famulus_channels::http::entry;
 use famulus_core::{
     accept::{self, Accept as _},
     clock::Rfc3339,
@@ -22,6 +22,7 @@ use famulus_core::{
     message::{MessageRole, Part},
     person::Caller,
     place,
+    sent::{Sent, inbound},
 };
 use famulus_store::{MAIN_AGENT, MessageCursor, MessageView};
 use jiff::Timestamp;
@@ -224,7 +225,8 @@ pub(crate) async fn send(
 
 /// Stores a message; when this returns it is safe.
 pub(crate) async fn accept(app: &App, caller: &Caller, sent: Sent) -> Result<Accepted, Problem> {
-    let inbound = inbound(caller, sent, app.api.clock.now());
+    let person = &caller.person;
+    let inbound = inbound(person, entry(person), sent, app.api.clock.now());
     let accepted = app.api.store.accept(inbound).await?;
     app.api.hub.list_changed(caller.person.id, List::Messages);
     let disposition = Disposition::from(accepted.disposition);

@@ -12,7 +12,7 @@ use axum::{
     extract::{Path, State},
     http::StatusCode,
 };
-use famulus_channels::http::inbound::address;
+use famulus_channels::http::address;
 use famulus_core::{
     clock::Rfc3339,
     event::List,

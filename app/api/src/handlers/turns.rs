@@ -10,13 +10,13 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
 };
-use famulus_channels::http::inbound::Sent;
 use famulus_core::{
     clock::Rfc3339,
     ids::{ConversationId, TurnId},
     inbound::{Meeting, Source},
     model::Usage,
     person::Caller,
+    sent::Sent,
     turn::TurnState,
 };
 use famulus_store::{MAIN_AGENT, TurnView};

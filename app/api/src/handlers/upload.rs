@@ -19,11 +19,11 @@ use axum::{
     },
 };
 use bytes::Bytes;
-use famulus_channels::http::inbound::Sent;
 use famulus_core::{
     blob::{BlobRef, Blobs as _},
     ids::{MessageId, TurnId},
     inbound::{Attachment, Meeting, Source},
+    sent::Sent,
 };
 use famulus_errors::causes;
 use famulus_store::MAIN_AGENT;

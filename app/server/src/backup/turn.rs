@@ -7,16 +7,17 @@
 use crate::config::Turns;
 use anyhow::{Context, ensure};
 use famulus_agent::{Driven, Driver};
-use famulus_channels::http::inbound::{Sent, inbound, own_key};
+use famulus_channels::http::entry;
 use famulus_core::{
     Clock,
     agent::Grants,
     clock::SystemClock,
     event::{Envelope, EventId, Viewers},
-    ids::{ConversationId, TokenId, TurnId},
+    ids::{ConversationId, TurnId},
     inbound::{Inbound, Meeting, Source, Target},
     message::ToolCall,
-    person::{Caller, Person, Scope},
+    person::Person,
+    sent::{Sent, inbound},
     tool::{CheckedCall, ToolOutput, ToolSpec, Tools},
     turn::TurnState,
 };
@@ -53,7 +54,7 @@ async fn answered(store: &Store) -> anyhow::Result<()> {
     // A sound database has an owner.
     let (owner, is_new) = store.ensure_owner("Owner", "UTC").await?;
     ensure!(!is_new, "the restored database has no owner");
-    let (accepted, lease) = store.accept_leased(question(owner)).await?;
+    let (accepted, lease) = store.accept_leased(question(&owner)).await?;
     let lease = lease.context("the turn of a new conversation was not leased")?;
     let driver = driver(store)?;
     let never = CancellationToken::new();
@@ -68,9 +69,9 @@ async fn answered(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn question(owner: Person) -> Inbound {
-    let conversation = own_key(&owner, MAIN_AGENT, ConversationId::new());
-    let caller = Caller { person: owner, token: TokenId::new(), scope: Scope::Owner };
+fn question(owner: &Person) -> Inbound {
+    let entry = entry(owner);
+    let conversation = entry.own_key(owner, MAIN_AGENT, ConversationId::new());
     let sent = Sent {
         text: QUESTION.to_owned(),
         attachments: Vec::new(),
@@ -82,7 +83,7 @@ fn question(owner: Person) -> Inbound {
         meeting: Meeting::Queue,
         continues: None,
     };
-    let inbound = inbound(&caller, sent, SystemClock.now());
+    let inbound = inbound(owner, entry, sent, SystemClock.now());
     Inbound { target: Target::Key(conversation), ..inbound }
 }
 

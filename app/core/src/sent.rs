@@ -1,46 +1,78 @@
-//! A caller's message becomes core's [`Inbound`]. Pure.
+//! A message as somebody sent it becomes an [`Inbound`], through whatever door it came. Pure.
 
-use crate::http::NAME;
-use famulus_core::{
-    conversation::{ConversationKey, ConversationScope, Place, conversation_key},
-    ids::{AgentId, ConversationId, TurnId},
-    inbound::{Address, Attachment, Chat, ChatKind, Inbound, Meeting, Source, Target},
-    message::Provenance,
-    person::{Caller, Person, Role},
-};
+use crate::conversation::{ConversationKey, ConversationScope, Place, conversation_key};
+use crate::ids::{AgentId, ConversationId, TurnId};
+use crate::inbound::{Address, Attachment, Chat, ChatKind, Inbound, Meeting, Source, Target};
+use crate::message::Provenance;
+use crate::person::{Person, Role};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 /// Characters of a sender's label that the model reads.
 const SENDER_CHARS: usize = 100;
 
-/// What a caller sent, parsed.
+/// Where somebody writes, and where a reply to it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub reply: Address,
+    pub kind: ChatKind,
+}
+
+impl Entry {
+    /// The key of the conversation that belongs to what a person writes here, when they name none.
+    pub fn key(&self, person: &Person, agent: AgentId) -> ConversationKey {
+        self.scoped(person, agent, &self.reply.chat, None)
+    }
+
+    /// The key of a conversation that a person opens beside it; `id` makes it unique.
+    pub fn own_key(&self, person: &Person, agent: AgentId, id: ConversationId) -> ConversationKey {
+        self.scoped(person, agent, &id.to_string(), Some(ConversationScope::Chat))
+    }
+
+    fn scoped(
+        &self,
+        person: &Person,
+        agent: AgentId,
+        chat: &str,
+        scope: Option<ConversationScope>,
+    ) -> ConversationKey {
+        conversation_key(&Place {
+            agent,
+            person: person.id,
+            role: person.role,
+            channel: &self.reply.channel,
+            account: &self.reply.account,
+            chat: &Chat { id: chat.to_owned(), kind: self.kind },
+            thread: self.reply.thread.as_deref(),
+            scope,
+        })
+    }
+}
+
+/// What somebody sent, read and with its files stored.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub text: String,
     pub attachments: Vec<Attachment>,
-    /// Whom the caller speaks for, in the caller's own words; never an identity.
+    /// Whom the sender speaks for, in the sender's own words; never an identity.
     pub sender: Option<String>,
     pub source: Source,
-    /// `None` is the person's main conversation with the agent.
+    /// `None` is the conversation that belongs to where it was written.
     pub conversation: Option<ConversationId>,
     pub agent: AgentId,
-    /// The caller's `Idempotency-Key`.
+    /// Tells a repeat from another message: the caller's `Idempotency-Key`, the platform's id.
     pub key: Option<String>,
     pub meeting: Meeting,
     /// The turn that it asks to go on.
     pub continues: Option<TurnId>,
 }
 
-/// Addresses a caller's message.
-///
-/// The account of the channel is the person, so that keys of different people never meet.
-pub fn inbound(caller: &Caller, sent: Sent, arrived_at: Timestamp) -> Inbound {
-    let person = &caller.person;
+/// Addresses what a person sent.
+pub fn inbound(person: &Person, entry: Entry, sent: Sent, arrived_at: Timestamp) -> Inbound {
     let body_hash = hash(&sent);
     let target = match sent.conversation {
         Some(id) => Target::Existing(id),
-        None => Target::Key(main_key(person, sent.agent)),
+        None => Target::Key(entry.key(person, sent.agent)),
     };
     Inbound {
         source: sent.source,
@@ -52,8 +84,8 @@ pub fn inbound(caller: &Caller, sent: Sent, arrived_at: Timestamp) -> Inbound {
         target,
         external_id: sent.key,
         body_hash,
-        reply: address(person),
-        chat: ChatKind::Direct,
+        reply: entry.reply,
+        chat: entry.kind,
         sent_at: None,
         arrived_at,
         text: sent.text,
@@ -63,48 +95,7 @@ pub fn inbound(caller: &Caller, sent: Sent, arrived_at: Timestamp) -> Inbound {
     }
 }
 
-/// The key of the conversation that a person's messages go to when they name none.
-pub fn main_key(person: &Person, agent: AgentId) -> ConversationKey {
-    key(person, agent, &person.id.to_string(), None)
-}
-
-/// The key of a conversation that a person opens beside the main one; `id` makes it unique.
-pub fn own_key(person: &Person, agent: AgentId, id: ConversationId) -> ConversationKey {
-    key(person, agent, &id.to_string(), Some(ConversationScope::Chat))
-}
-
-fn key(
-    person: &Person,
-    agent: AgentId,
-    chat: &str,
-    scope: Option<ConversationScope>,
-) -> ConversationKey {
-    let account = person.id.to_string();
-    conversation_key(&Place {
-        agent,
-        person: person.id,
-        role: person.role,
-        channel: NAME,
-        account: &account,
-        chat: &Chat::direct(chat),
-        thread: None,
-        scope,
-    })
-}
-
-/// Where a reply to this person goes on this channel.
-pub fn address(person: &Person) -> Address {
-    let id = person.id.to_string();
-    Address {
-        channel: NAME.to_owned(),
-        account: id.clone(),
-        chat: id,
-        thread: None,
-        reply_to: None,
-    }
-}
-
-/// Who wrote a caller's words.
+/// Who wrote a person's words.
 pub fn provenance(role: Role) -> Provenance {
     match role {
         Role::Owner => Provenance::Owner,
@@ -163,24 +154,28 @@ fn hash(sent: &Sent) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use famulus_core::{
-        blob::BlobRef,
-        ids::{BlobId, PersonId, TokenId},
-        person::Scope,
-    };
+    use crate::blob::BlobRef;
+    use crate::ids::{BlobId, PersonId};
 
-    fn caller(role: Role) -> Caller {
-        Caller {
-            person: Person {
-                id: PersonId::new(),
-                name: "Ada".into(),
-                role,
-                time_zone: "Europe/Berlin".into(),
-                language: "en".into(),
-            },
-            token: TokenId::new(),
-            scope: Scope::Chat,
+    fn person(role: Role) -> Person {
+        Person {
+            id: PersonId::new(),
+            name: "Ada".into(),
+            role,
+            time_zone: "Europe/Berlin".into(),
+            language: "en".into(),
         }
+    }
+
+    fn entry(chat: &str) -> Entry {
+        let reply = Address {
+            channel: "pigeon".into(),
+            account: "loft".into(),
+            chat: chat.into(),
+            thread: None,
+            reply_to: None,
+        };
+        Entry { reply, kind: ChatKind::Direct }
     }
 
     fn sent(text: &str) -> Sent {
@@ -211,7 +206,7 @@ mod tests {
     fn the_role_decides_label_and_provenance() {
         let check = |role, claimed: Option<&str>, label: &str, by| {
             let message = Sent { sender: claimed.map(Into::into), ..sent("hi") };
-            let made = inbound(&caller(role), message, Timestamp::UNIX_EPOCH);
+            let made = inbound(&person(role), entry("7"), message, Timestamp::UNIX_EPOCH);
             assert_eq!((made.sender.as_str(), made.provenance), (label, by));
         };
         check(Role::Owner, None, "owner", Provenance::Owner);
@@ -221,18 +216,27 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_a_conversation_goes_to_the_main_one() {
-        let caller = caller(Role::Owner);
+    fn a_message_without_a_conversation_goes_to_the_one_of_where_it_was_written() {
+        let owner = person(Role::Owner);
         let message = sent("hi");
         let agent = message.agent;
-        let made = inbound(&caller, message.clone(), Timestamp::UNIX_EPOCH);
-        assert_eq!(made.target, Target::Key(main_key(&caller.person, agent)));
-        assert_eq!(made.reply.account, caller.person.id.to_string());
+        let made = inbound(&owner, entry("7"), message.clone(), Timestamp::UNIX_EPOCH);
+        assert_eq!(made.target, Target::Key(entry("7").key(&owner, agent)));
+        assert_eq!(made.reply, entry("7").reply);
         let id = ConversationId::new();
         let named = Sent { conversation: Some(id), ..message };
-        let made = inbound(&caller, named, Timestamp::UNIX_EPOCH);
+        let made = inbound(&owner, entry("7"), named, Timestamp::UNIX_EPOCH);
         assert_eq!(made.target, Target::Existing(id));
-        assert_ne!(own_key(&caller.person, agent, id), main_key(&caller.person, agent));
+        assert_ne!(entry("7").own_key(&owner, agent, id), entry("7").key(&owner, agent));
+    }
+
+    #[test]
+    fn the_owner_has_one_conversation_over_direct_chats_and_a_group_its_own() {
+        let (owner, agent) = (person(Role::Owner), AgentId::new());
+        let group = Entry { kind: ChatKind::Group, ..entry("7") };
+        assert_eq!(entry("7").key(&owner, agent), entry("8").key(&owner, agent));
+        assert_ne!(group.key(&owner, agent), entry("7").key(&owner, agent));
+        assert_eq!(group.key(&owner, agent), group.key(&person(Role::Member), agent));
     }
 
     #[test]
