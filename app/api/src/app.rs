@@ -5,6 +5,7 @@ use crate::{
     readiness::Readiness, routes::lookup::Routes,
 };
 use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
+use famulus_reception::Reception;
 use famulus_store::Store;
 use famulus_viewers::Hub;
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Api {
     pub store: Store,
     pub hub: Arc<Hub>,
+    pub reception: Reception,
     pub config: Config,
     pub readiness: Readiness,
     /// The text of `GET /metrics`.

@@ -1,16 +1,13 @@
 //! Files inside JSON: decoded piece by piece into the store, before the message is accepted.
 
-use crate::{handlers::messages::shown, problem::Problem};
+use crate::problem::Problem;
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use bytes::Bytes;
-use famulus_core::{
-    blob::{BlobError, Blobs},
-    inbound::Attachment,
-    person::Caller,
-};
+use famulus_core::blob::BlobError;
+use famulus_reception::{File, ReceiveError, media_type};
 use futures::StreamExt as _;
 use serde::Deserialize;
 use std::{borrow::Cow, io};
@@ -61,6 +58,16 @@ impl<'a> InlineFile<'a> {
         };
         Ok(Self { data, filename: "audio".to_owned(), mime_type })
     }
+
+    /// As it comes with a message, decoded as it is stored.
+    pub(crate) fn pieces(&self) -> File<'_> {
+        File::New {
+            name: self.filename.clone(),
+            media_type: self.mime_type.clone(),
+            most: LIMIT,
+            pieces: futures::stream::iter(decode(&self.data)).boxed(),
+        }
+    }
 }
 
 /// The kinds of audio that name themselves in their first bytes: where, and how.
@@ -81,22 +88,15 @@ fn audio_type(data: &str) -> Option<&'static str> {
     AUDIO.iter().find(fits).map(|(_, _, kind)| *kind)
 }
 
-/// Stores one file.
-pub(crate) async fn store(
-    blobs: &dyn Blobs,
-    caller: &Caller,
-    file: &InlineFile<'_>,
-) -> Result<Attachment, Problem> {
-    let name = shown(&file.filename);
-    let pieces = futures::stream::iter(decode(&file.data)).boxed();
-    match blobs.put(caller.person.id, &media_type(&file.mime_type), LIMIT, pieces).await {
-        Ok(blob) => Ok(Attachment { blob, name }),
-        Err(BlobError::Cut(_)) => Err(Problem::bad(
+/// What is wrong with a file of a request, where its text is no base64.
+pub(crate) fn unreadable(error: ReceiveError) -> Problem {
+    if let ReceiveError::File { name, source: BlobError::Cut(_) } = &error {
+        return Problem::bad(
             format!("the data of the file `{name}` is not base64"),
             "encode the file's bytes with the standard alphabet, in one line",
-        )),
-        Err(other) => Err(other.into()),
+        );
     }
+    error.into()
 }
 
 fn decode(data: &str) -> impl Iterator<Item = io::Result<Bytes>> + Send {
@@ -106,22 +106,6 @@ fn decode(data: &str) -> impl Iterator<Item = io::Result<Bytes>> + Send {
             .map(Bytes::from)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     })
-}
-
-/// A declared media type, or the one of unknown bytes when it is none.
-pub(crate) fn media_type(declared: &str) -> String {
-    let declared = declared.trim();
-    let is_token = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
-    };
-    let essence = declared.split(';').next().unwrap_or_default().trim();
-    match essence.split_once('/') {
-        Some((kind, subtype)) if is_token(kind) && is_token(subtype) && essence.len() <= 127 => {
-            essence.to_ascii_lowercase()
-        }
-        Some(_) | None => "application/octet-stream".to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -156,15 +140,5 @@ mod tests {
         {
             assert!(spoken(bytes, declared).is_err(), "{declared:?}");
         }
-    }
-
-    #[test]
-    fn a_media_type_is_one_or_unknown_bytes() {
-        let check = |declared, expected| assert_eq!(media_type(declared), expected);
-        check("text/plain", "text/plain");
-        check("Image/PNG; q=1", "image/png");
-        check("", "application/octet-stream");
-        check("text/html\r\nx: y", "application/octet-stream");
-        check("text", "application/octet-stream");
     }
 }

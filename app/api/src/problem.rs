@@ -1,5 +1,6 @@
 //! Refusals: RFC 9457 problem documents whose `type` is stable and whose `remedy` says what to do.
 
+use crate::handlers::{approvals::not_theirs, conversations::missing};
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -11,6 +12,7 @@ use famulus_core::{
     schedule::{RuleError, ScheduleError},
 };
 use famulus_errors::chain;
+use famulus_reception::ReceiveError;
 use famulus_store::{Error, PersonError};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -313,6 +315,21 @@ impl From<StoreError> for Problem {
                 .after(PASSING_SECONDS),
             },
             StoreError::LeaseLost | StoreError::Refused(_) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<ReceiveError> for Problem {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::NoConversation { .. } => missing(),
+            ReceiveError::NoFile { id } => {
+                Self::missing(&format!("attachment {id}"), "the answer of POST /v1/blobs")
+            }
+            ReceiveError::File { source, .. } => Self::from(source),
+            ReceiveError::NotTheirs(approval) => not_theirs(&approval),
+            ReceiveError::Accept(error) => Self::from(error),
+            ReceiveError::Store(error) => Self::from(error),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! but the things of the person for whom it would run is asked of that person, everything else of
 //! the owner, who sees and may refuse all.
 
+use crate::StoreError;
 use crate::clock::Rfc3339;
 use crate::ids::{ApprovalId, ConversationId, PersonId, TurnId};
 use crate::person::{Caller, Role};
 use crate::visible::make_visible;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,17 @@ impl ApprovalState {
             Self::Expired => "expired",
             Self::Superseded => "superseded",
             Self::Consumed => "consumed",
+        }
+    }
+
+    /// How it stands, as people are told.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "still open",
+            Self::Approved | Self::Consumed => "already approved",
+            Self::Denied => "already denied",
+            Self::Expired => "expired",
+            Self::Superseded => "withdrawn",
         }
     }
 }
@@ -130,6 +143,39 @@ impl Approval {
             Asked::Owner | Asked::Person => Rights::See,
         }
     }
+}
+
+/// Which question is answered.
+#[derive(Clone, Debug)]
+pub enum Decide {
+    Id(ApprovalId),
+    Code(String),
+}
+
+/// What came of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decided {
+    Done(Approval),
+    /// It was answered before, or its time had run out.
+    Closed(ApprovalState),
+    /// It is not this caller's to answer so.
+    NotTheirs(Approval),
+    /// There is none that this caller sees.
+    Missing,
+}
+
+/// The questions, as far as those who receive answers need them.
+#[async_trait]
+pub trait Approvals: Send + Sync + 'static {
+    /// Answers a question as far as this caller may, and wakes the turn that waits for it. `via` is how
+    /// the answer came.
+    async fn decide(
+        &self,
+        caller: &Caller,
+        which: &Decide,
+        yes: bool,
+        via: &str,
+    ) -> Result<Decided, StoreError>;
 }
 
 /// The hash that binds an approval to one call.

@@ -3,9 +3,11 @@
 //! One pure function decides, from where the message came and who sent it. The key is stored with
 //! a unique constraint, so that two messages racing to open the same conversation open one.
 
-use crate::ids::{AgentId, PersonId};
+use crate::StoreError;
+use crate::ids::{AgentId, ConversationId, PersonId, TurnId};
 use crate::inbound::{Chat, ChatKind};
 use crate::person::Role;
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -56,6 +58,37 @@ pub struct Place<'a> {
 )]
 #[serde(transparent)]
 pub struct ConversationKey(pub String);
+
+/// What a conversation is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewConversation {
+    pub agent: AgentId,
+    pub key: ConversationKey,
+    pub title: Option<String>,
+}
+
+/// The conversations, as far as those who receive messages need them.
+#[async_trait]
+pub trait Conversations: Send + Sync + 'static {
+    /// Whether the conversation is there and the person's.
+    async fn has(&self, person: PersonId, id: ConversationId) -> Result<bool, StoreError>;
+
+    /// The conversation with this key, opened now if it is not there.
+    async fn open(
+        &self,
+        person: PersonId,
+        new: NewConversation,
+    ) -> Result<ConversationId, StoreError>;
+
+    /// Asks every unfinished turn of the host in the conversation to end; which those are. `actor`
+    /// narrows it to the turns that run in that person's name.
+    async fn stop(
+        &self,
+        host: PersonId,
+        actor: Option<PersonId>,
+        id: ConversationId,
+    ) -> Result<Vec<TurnId>, StoreError>;
+}
 
 /// Decides the conversation of a message.
 ///

@@ -146,6 +146,8 @@ pub trait Viewers: Send + Sync + 'static {
     fn publish(&self, envelope: &Arc<Envelope>);
     /// Everything of the conversation up to and with this id is stored.
     fn stored(&self, conversation: ConversationId, up_to: EventId);
+    /// Tells the viewers of a person that a list has changed.
+    fn list_changed(&self, person: PersonId, list: List);
 }
 
 /// The record from which viewers elsewhere, and later ones, read.

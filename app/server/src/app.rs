@@ -15,6 +15,7 @@ use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic, worker};
+use famulus_reception::Reception;
 use famulus_store::{Connect, ConnectError, Store};
 use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
 use famulus_viewers::Hub;
@@ -247,6 +248,11 @@ impl App {
         }
         let api = Api {
             store: store.clone(),
+            reception: Reception {
+                desk: Arc::new(store.clone()),
+                viewers: hub.clone(),
+                clock: Arc::clone(&clock),
+            },
             hub,
             config: config.api,
             readiness: readiness.clone(),

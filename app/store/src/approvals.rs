@@ -5,8 +5,10 @@ use crate::{
     db::{Scope, Store, Tx, rename},
     error::Error,
 };
+use async_trait::async_trait;
 use famulus_core::{
-    approval::{Approval, ApprovalState, call_hash},
+    StoreError,
+    approval::{Approval, ApprovalState, Approvals, Decide, Decided, call_hash},
     crash,
     ids::{ApprovalId, ConversationId, PersonId, TurnId},
     person::Caller,
@@ -17,25 +19,6 @@ use famulus_queue::{Class, Instant, hint::Topic, lane};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
-
-/// Which question is answered.
-#[derive(Clone, Debug)]
-pub enum Decide {
-    Id(ApprovalId),
-    Code(String),
-}
-
-/// What came of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decided {
-    Done(Approval),
-    /// It was answered before, or its time had run out.
-    Closed(ApprovalState),
-    /// It is not this caller's to answer so.
-    NotTheirs(Approval),
-    /// There is none that this caller sees.
-    Missing,
-}
 
 struct Row {
     host: Uuid,
@@ -157,6 +140,19 @@ impl Store {
         self.hints.announce(Topic::Turn);
         self.hints.announce(Topic::Control);
         Ok(Decided::Done(row.try_into()?))
+    }
+}
+
+#[async_trait]
+impl Approvals for Store {
+    async fn decide(
+        &self,
+        caller: &Caller,
+        which: &Decide,
+        yes: bool,
+        via: &str,
+    ) -> Result<Decided, StoreError> {
+        Ok(Self::decide(self, caller, which, yes, via).await?)
     }
 }
 

@@ -6,20 +6,14 @@ use crate::{
     error::Error,
     views::ConversationView,
 };
+use async_trait::async_trait;
 use famulus_core::{
-    conversation::ConversationKey,
-    ids::{AgentId, ConversationId, PersonId, TurnId},
+    StoreError,
+    conversation::{Conversations, NewConversation},
+    ids::{ConversationId, PersonId, TurnId},
 };
 use famulus_queue::Instant;
 use uuid::Uuid;
-
-/// What a conversation is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewConversation {
-    pub agent: AgentId,
-    pub key: ConversationKey,
-    pub title: Option<String>,
-}
 
 struct Row {
     id: Uuid,
@@ -159,5 +153,29 @@ impl Store {
         .map_err(Error::on("rename a conversation"))?;
         tx.commit().await.map_err(Error::on("rename a conversation"))?;
         Ok(done.rows_affected() == 1)
+    }
+}
+
+#[async_trait]
+impl Conversations for Store {
+    async fn has(&self, person: PersonId, id: ConversationId) -> Result<bool, StoreError> {
+        Ok(self.conversation(person, id).await?.is_some())
+    }
+
+    async fn open(
+        &self,
+        person: PersonId,
+        new: NewConversation,
+    ) -> Result<ConversationId, StoreError> {
+        Ok(self.ensure_conversation(person, new).await?)
+    }
+
+    async fn stop(
+        &self,
+        host: PersonId,
+        actor: Option<PersonId>,
+        id: ConversationId,
+    ) -> Result<Vec<TurnId>, StoreError> {
+        Ok(self.stop_conversation(host, actor, id).await?.turns)
     }
 }

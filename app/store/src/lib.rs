@@ -48,9 +48,7 @@ mod turns;
 mod views;
 
 pub use agents::{AgentChange, NewAgent};
-pub use approvals::{Decide, Decided};
 pub use backup_reports::{Reader, Report, ReportKind, reader, report_backup};
-pub use conversations::NewConversation;
 pub use db::{Background, Connect, Scope, Store, migrate};
 pub use error::{ConnectError, Error};
 pub use inspect::{DatabaseFacts, QueueReport};

@@ -102,13 +102,6 @@ impl Hub {
             .subscribe();
         Waiter::new(Arc::clone(self), turn, progress)
     }
-
-    /// Tells the viewers of a person that a list has changed.
-    pub fn list_changed(&self, person: PersonId, list: List) {
-        if let Some(feed) = self.inner.lock().people.get(&person) {
-            feed.changed(list);
-        }
-    }
 }
 
 impl Viewers for Hub {
@@ -153,6 +146,12 @@ impl Viewers for Hub {
         });
         if is_stored && watched.window.receiver_count() == 0 {
             inner.windows.remove(&conversation);
+        }
+    }
+
+    fn list_changed(&self, person: PersonId, list: List) {
+        if let Some(feed) = self.inner.lock().people.get(&person) {
+            feed.changed(list);
         }
     }
 }

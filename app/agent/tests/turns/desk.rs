@@ -9,7 +9,7 @@ use famulus_core::{
     agent::{Agent, Budgets, Grants},
     blob::{BlobError, BlobRef, Blobs},
     clock::SystemClock,
-    event::{Appended, Envelope, Event, EventId, EventLog, Status, Viewers},
+    event::{Appended, Envelope, Event, EventId, EventLog, List, Status, Viewers},
     ids::{AgentId, BlobId, ConversationId, KnowledgeId, MessageId, PersonId, TurnId, WorkerId},
     knowledge::{Knowledge, KnowledgeStore, Upsert},
     message::{Message, MessageRole, Part, Provenance, ToolCall, ToolResult},
@@ -298,6 +298,8 @@ impl Viewers for Record {
     }
 
     fn stored(&self, _: ConversationId, _: EventId) {}
+
+    fn list_changed(&self, _: PersonId, _: List) {}
 }
 
 #[async_trait]

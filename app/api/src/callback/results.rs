@@ -11,7 +11,7 @@ use super::{CALL_TOKEN, Runner};
 use crate::{
     app::App,
     body::collect,
-    handlers::{Answer, gone, messages::shown, plugins::refused},
+    handlers::{Answer, gone, plugins::refused},
     problem::{Kind, Problem},
 };
 use axum::{
@@ -19,14 +19,14 @@ use axum::{
     http::HeaderMap,
 };
 use famulus_core::{
-    accept::{Accept as _, AcceptError},
-    event::List,
+    accept::AcceptError,
     inbound::{Attachment, ChatKind, Inbound, Meeting, Source, Target},
     message::Provenance,
     plugin::{LateCall, for_model},
     runner::DELIVERY_BYTES,
     sandbox::SandboxResult,
 };
+use famulus_reception::shown;
 use famulus_store::{ExpectedCall, LateState, nowhere};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -46,8 +46,8 @@ pub(super) async fn take(
     let collected = app.api.runners.collect(plugin, &id, &whole.bytes, person).await;
     drop(whole);
     let message = inbound(&expected, collected.map_err(|error| refused(&error))?, now);
-    match app.api.store.accept(message).await {
-        Ok(_accepted) => app.api.hub.list_changed(person, List::Messages),
+    match app.api.reception.take(message).await {
+        Ok(_accepted) => {}
         Err(AcceptError::NoConversation { .. }) => return Err(over("its conversation is gone")),
         Err(
             error @ (AcceptError::KeyReused { .. }

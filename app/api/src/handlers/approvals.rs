@@ -3,17 +3,15 @@
 use crate::{
     app::App,
     body::{Authenticated, Json, QueryParams, id},
-    handlers::{Answer, commands::word, ok, page},
+    handlers::{Answer, ok, page},
     problem::{Kind, Problem},
 };
 use axum::extract::{Path, State};
 use famulus_core::{
-    approval::{Approval, ApprovalState, Asked, Rights},
-    event::List,
+    approval::{Approval, ApprovalState, Asked, Decide, Decided, Rights},
     ids::ApprovalId,
     person::Caller,
 };
-use famulus_store::{Decide, Decided};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -83,25 +81,15 @@ pub(crate) async fn decide(
 ) -> Answer {
     let which = Decide::Id(id::<ApprovalId>("approval", &approval, LIST)?);
     let yes = decision.decision == Verdict::Approve;
-    match app.api.store.decide(&caller, &which, yes, "api").await? {
-        Decided::Done(approval) => {
-            changed(&app, &caller, &approval);
-            ok(&Question::of(approval, &caller))
-        }
+    match app.api.reception.decide(&caller, &which, yes, "api").await? {
+        Decided::Done(approval) => ok(&Question::of(approval, &caller)),
         Decided::NotTheirs(approval) => Err(not_theirs(&approval)),
         Decided::Closed(state) => Err(Problem::new(
             Kind::Conflict,
-            format!("the question is {}", word(state)),
+            format!("the question is {}", state.word()),
             "see GET /v1/approvals?state=pending for what is open",
         )),
         Decided::Missing => Err(Problem::missing("this approval", LIST)),
-    }
-}
-
-/// Tells the viewers of who answered and of whom it was about.
-pub(crate) fn changed(app: &App, caller: &Caller, approval: &Approval) {
-    for person in [caller.person.id, approval.person] {
-        app.api.hub.list_changed(person, List::Approvals);
     }
 }
 

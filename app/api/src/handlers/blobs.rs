@@ -3,7 +3,6 @@
 use crate::{
     app::App,
     body::{Authenticated, announced, drain, id, too_large},
-    files::media_type,
     handlers::{Answer, json},
 };
 use axum::{
@@ -13,6 +12,7 @@ use axum::{
     response::IntoResponse,
 };
 use famulus_core::{blob::Blobs as _, ids::BlobId};
+use famulus_reception::media_type;
 use futures::{StreamExt as _, TryStreamExt as _};
 use std::sync::Arc;
 

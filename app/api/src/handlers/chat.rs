@@ -9,9 +9,9 @@
 use crate::{
     app::App,
     body::{Authenticated, BufferedBody, collect, parse},
-    files::{self, InlineFile},
+    files::{InlineFile, unreadable},
     handlers::{
-        Answer, commands, conversations, json,
+        Answer, conversations, json,
         messages::{self, ATTACHMENTS, Accepted, Attached, Disposition},
         ok,
         reply::{End, answer_to},
@@ -23,12 +23,14 @@ use axum::{
     extract::{Request, State},
     http::StatusCode,
 };
+use famulus_channels::http::entry;
 use famulus_core::{
     ids::{ConversationId, MessageId, PersonId, TurnId},
-    inbound::{Command, Meeting, Source},
+    inbound::{Meeting, Source},
     sent::Sent,
     turn::TurnState,
 };
+use famulus_reception::STEERED;
 use famulus_store::MAIN_AGENT;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,28 +119,11 @@ pub(crate) async fn chat(
             "send {\"message\": \"...\"}",
         ));
     }
-    if stored.is_empty()
-        && inline.is_empty()
-        && let Some(command) = message.as_deref().and_then(Command::parse)
-    {
-        let (conversation_id, response) =
-            commands::obey(&app, &caller, conversation, command).await?;
-        return ok(&ChatReply {
-            response,
-            conversation_id,
-            message_id: None,
-            turn_id: None,
-            state: None,
-            steered: None,
-        });
-    }
-    let mut attachments = messages::attached(&app, &caller, stored).await?;
-    for Object(file) in &inline {
-        attachments.push(files::store(&app.api.store, &caller, file).await?);
-    }
+    let mut files = messages::attached(stored)?;
+    files.extend(inline.iter().map(|Object(file)| file.pieces()));
     let sent = Sent {
         text: message.map(Cow::into_owned).unwrap_or_default(),
-        attachments,
+        attachments: Vec::new(),
         sender: text(body.sender).map(Cow::into_owned),
         source: match text(body.source).as_deref() {
             Some("cli") => Source::Cli,
@@ -150,17 +135,28 @@ pub(crate) async fn chat(
         meeting: Meeting::Steer,
         continues: None,
     };
+    let received = app.api.reception.receive(&caller, entry(&caller.person), sent, files).await;
+    let accepted = Accepted::from(received.map_err(unreadable)?);
+    // The turn may take minutes, and needs nothing of the body.
     drop(inline);
     drop(bytes);
-    let accepted = messages::accept(&app, &caller, sent).await?;
-    // The turn may take minutes, and needs nothing of the body.
     drop(held);
+    if accepted.disposition == Disposition::Command {
+        return ok(&ChatReply {
+            response: accepted.notice.unwrap_or_default(),
+            conversation_id: accepted.conversation_id,
+            message_id: None,
+            turn_id: None,
+            state: None,
+            steered: None,
+        });
+    }
     if !wait {
         return json(StatusCode::ACCEPTED, &taken(accepted, None));
     }
     if accepted.disposition == Disposition::Steered {
         return ok(&ChatReply {
-            response: messages::STEERED.to_owned(),
+            response: STEERED.to_owned(),
             conversation_id: accepted.conversation_id,
             message_id: accepted.message_id,
             turn_id: accepted.turn_id,

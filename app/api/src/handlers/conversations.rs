@@ -15,7 +15,8 @@ use famulus_channels::http::entry;
 use famulus_core::{
     agent::MAIN,
     clock::Rfc3339,
-    event::List,
+    conversation,
+    event::{List, Viewers as _},
     ids::{ConversationId, TurnId},
     person::Person,
     turn::TurnState,
@@ -137,7 +138,7 @@ pub(crate) async fn create(
         }
     };
     let key = entry(&caller.person).own_key(&caller.person, agent, ConversationId::new());
-    let new = famulus_store::NewConversation { agent, key, title };
+    let new = conversation::NewConversation { agent, key, title };
     let id = app.api.store.ensure_conversation(caller.person.id, new).await?;
     app.api.hub.list_changed(caller.person.id, List::Conversations);
     json(StatusCode::CREATED, &view(&app, &caller.person, id).await?)
@@ -193,7 +194,7 @@ pub(crate) async fn existing(
 
 pub(crate) async fn main(app: &App, person: &Person) -> Result<ConversationId, Problem> {
     let key = entry(person).key(person, MAIN_AGENT);
-    let new = famulus_store::NewConversation { agent: MAIN_AGENT, key, title: None };
+    let new = conversation::NewConversation { agent: MAIN_AGENT, key, title: None };
     Ok(app.api.store.ensure_conversation(person.id, new).await?)
 }
 

@@ -12,7 +12,7 @@ use axum::{
     http::StatusCode,
 };
 use famulus_core::{
-    event::List,
+    event::{List, Viewers as _},
     ids::KnowledgeId,
     knowledge::{Knowledge, KnowledgeKind, Upsert},
     sent::provenance,

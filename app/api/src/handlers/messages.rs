@@ -3,7 +3,7 @@
 use crate::{
     app::App,
     body::{Authenticated, Json, QueryParams},
-    handlers::{Answer, commands, conversations, json, ok, page},
+    handlers::{Answer, commands::said, conversations, json, ok, page},
     object::Object,
     problem::Problem,
     words::WRITTEN,
@@ -14,16 +14,16 @@ use axum::{
 };
 use famulus_channels::http::entry;
 use famulus_core::{
-    accept::{self, Accept as _},
+    accept,
     clock::Rfc3339,
-    event::List,
     ids::{BlobId, ConversationId, MessageId, TurnId},
-    inbound::{Attachment, Command, Meeting, Source},
+    inbound::{Meeting, Source},
     message::{MessageRole, Part},
     person::Caller,
     place,
-    sent::{Sent, inbound},
+    sent::Sent,
 };
+use famulus_reception::{File, Received, STEERED};
 use famulus_store::{MAIN_AGENT, MessageCursor, MessageView};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -36,14 +36,8 @@ const KEY: usize = 255;
 pub(crate) const KEY_PATTERN: &str = "^[!-~]{1,255}$";
 /// Attachments of one message.
 pub(crate) const ATTACHMENTS: usize = 32;
-/// Characters of a file's name that are kept.
-pub(crate) const NAME: usize = 255;
 /// Messages that one request lists.
 const LISTED: i64 = 200;
-
-/// What a running turn is told when a message joins it.
-pub(crate) const STEERED: &str =
-    "Noted: the turn that is running takes this in. Its reply answers both.";
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListQuery {
@@ -159,6 +153,30 @@ impl From<accept::Disposition> for Disposition {
     }
 }
 
+impl From<Received> for Accepted {
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Obeyed { conversation, outcome } => Self {
+                conversation_id: conversation,
+                message_id: None,
+                turn_id: None,
+                disposition: Disposition::Command,
+                notice: Some(said(&outcome)),
+            },
+            Received::Accepted(accepted) => {
+                let disposition = Disposition::from(accepted.disposition);
+                Self {
+                    conversation_id: accepted.conversation,
+                    message_id: Some(accepted.message),
+                    turn_id: Some(accepted.turn),
+                    disposition,
+                    notice: (disposition == Disposition::Steered).then(|| STEERED.to_owned()),
+                }
+            }
+        }
+    }
+}
+
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     Authenticated(caller): Authenticated,
@@ -194,24 +212,9 @@ pub(crate) async fn send(
             "write something into `text`, or attach a stored file",
         ));
     }
-    if attachments.is_empty()
-        && let Some(command) = Command::parse(&text)
-    {
-        let (conversation_id, notice) =
-            commands::obey(&app, &caller, conversation, command).await?;
-        let answer = Accepted {
-            conversation_id,
-            message_id: None,
-            turn_id: None,
-            disposition: Disposition::Command,
-            notice: Some(notice),
-        };
-        return json(StatusCode::ACCEPTED, &answer);
-    }
-    let attachments = attached(&app, &caller, attachments).await?;
     let sent = Sent {
         text,
-        attachments,
+        attachments: Vec::new(),
         sender: None,
         source: Source::Http,
         conversation,
@@ -220,23 +223,15 @@ pub(crate) async fn send(
         meeting,
         continues: None,
     };
-    json(StatusCode::ACCEPTED, &accept(&app, &caller, sent).await?)
+    let entry = entry(&caller.person);
+    let received = app.api.reception.receive(&caller, entry, sent, attached(attachments)?).await?;
+    json(StatusCode::ACCEPTED, &Accepted::from(received))
 }
 
-/// Stores a message; when this returns it is safe.
+/// Stores what is known to be a message; when this returns it is safe.
 pub(crate) async fn accept(app: &App, caller: &Caller, sent: Sent) -> Result<Accepted, Problem> {
-    let person = &caller.person;
-    let inbound = inbound(person, entry(person), sent, app.api.clock.now());
-    let accepted = app.api.store.accept(inbound).await?;
-    app.api.hub.list_changed(caller.person.id, List::Messages);
-    let disposition = Disposition::from(accepted.disposition);
-    Ok(Accepted {
-        conversation_id: accepted.conversation,
-        message_id: Some(accepted.message),
-        turn_id: Some(accepted.turn),
-        disposition,
-        notice: (disposition == Disposition::Steered).then(|| STEERED.to_owned()),
-    })
+    let accepted = app.api.reception.accept(caller, entry(&caller.person), sent).await?;
+    Ok(Received::Accepted(accepted).into())
 }
 
 /// The request's `Idempotency-Key`.
@@ -254,51 +249,22 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Finds stored files that go with a message.
-pub(crate) async fn attached(
-    app: &App,
-    caller: &Caller,
-    files: Vec<Object<Attached>>,
-) -> Result<Vec<Attachment>, Problem> {
+/// Stored files that go with a message.
+pub(crate) fn attached(files: Vec<Object<Attached>>) -> Result<Vec<File<'static>>, Problem> {
     if files.len() > ATTACHMENTS {
         return Err(Problem::bad(
             format!("the message has more than {ATTACHMENTS} attachments"),
             "send several messages",
         ));
     }
-    let mut attachments = Vec::with_capacity(files.len());
-    for Object(Attached { blob: Object(blob), name }) in files {
-        let stored = app.api.store.blob(caller.person.id, blob.id).await?;
-        let blob = stored.ok_or_else(|| {
-            Problem::missing(&format!("attachment {}", blob.id), "the answer of POST /v1/blobs")
-        })?;
-        attachments.push(Attachment { blob, name: shown(&name) });
-    }
-    Ok(attachments)
-}
-
-/// A file's name as it is shown: the last part of a path, without what cannot be seen.
-pub(crate) fn shown(name: &str) -> String {
-    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let shown: String = last.chars().filter(|c| !c.is_control()).take(NAME).collect();
-    if shown.trim().is_empty() { "file".to_owned() } else { shown }
+    let stored = |Object(Attached { blob: Object(blob), name })| File::Stored { id: blob.id, name };
+    Ok(files.into_iter().map(stored).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
-
-    #[test]
-    fn a_files_name_is_never_a_path() {
-        let check = |name, expected| assert_eq!(shown(name), expected);
-        check("a.txt", "a.txt");
-        check("../../etc/passwd", "passwd");
-        check("C:\\x\\y.doc", "y.doc");
-        check("a\u{0}\nb", "ab");
-        check("", "file");
-        check("dir/", "file");
-    }
 
     #[test]
     fn a_key_is_short_visible_ascii() {

@@ -15,7 +15,7 @@ use axum::{
 use famulus_channels::http::address;
 use famulus_core::{
     clock::Rfc3339,
-    event::List,
+    event::{List, Viewers as _},
     ids::{ScheduleId, TurnId},
     schedule::{MissedPolicy, Rule, Schedule},
 };

@@ -3,12 +3,7 @@
 use crate::{
     app::App,
     body::Authenticated,
-    files::media_type,
-    handlers::{
-        Answer,
-        messages::{self, NAME},
-        ok,
-    },
+    handlers::{Answer, messages, ok},
     problem::Problem,
 };
 use axum::{
@@ -26,6 +21,7 @@ use famulus_core::{
     sent::Sent,
 };
 use famulus_errors::causes;
+use famulus_reception::{NAME, media_type, shown};
 use famulus_store::MAIN_AGENT;
 use futures::StreamExt as _;
 use schemars::JsonSchema;
@@ -99,7 +95,7 @@ pub(crate) async fn upload(
             "send the file as the part `file`",
         ));
     };
-    let filename = messages::shown(name.as_deref().unwrap_or(&given));
+    let filename = shown(name.as_deref().unwrap_or(&given));
     let sent = Sent {
         text: String::new(),
         attachments: vec![Attachment { blob, name: filename.clone() }],

@@ -17,6 +17,7 @@ use famulus_core::{
 };
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic};
+use famulus_reception::Reception;
 use famulus_store::{Connect, NewPerson, Store};
 use famulus_tools::fake::plugins::{FakeSandboxes, Play, plugin, result};
 use famulus_viewers::Hub;
@@ -112,6 +113,11 @@ impl World {
             runners: Arc::new(FakeRunners { store: store.clone() }),
             plugin_tokens: 250,
             store: store.clone(),
+            reception: Reception {
+                desk: Arc::new(store.clone()),
+                viewers: hub.clone(),
+                clock: Arc::new(SystemClock),
+            },
             hub: Arc::clone(&hub),
             config,
             readiness,

@@ -12,8 +12,8 @@ use famulus_core::{
     Clock,
     agent::Grants,
     clock::SystemClock,
-    event::{Envelope, EventId, Viewers},
-    ids::{ConversationId, TurnId},
+    event::{Envelope, EventId, List, Viewers},
+    ids::{ConversationId, PersonId, TurnId},
     inbound::{Inbound, Meeting, Source, Target},
     message::ToolCall,
     person::Person,
@@ -125,4 +125,6 @@ impl Viewers for Nobody {
     fn publish(&self, _envelope: &Arc<Envelope>) {}
 
     fn stored(&self, _conversation: ConversationId, _up_to: EventId) {}
+
+    fn list_changed(&self, _person: PersonId, _list: List) {}
 }

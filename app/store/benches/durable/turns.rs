@@ -19,8 +19,8 @@ use famulus_agent::{Driven, Driver, prompt::Budget};
 use famulus_core::{
     agent::Grants,
     clock::SystemClock,
-    event::{Envelope, EventId, Viewers},
-    ids::{ConversationId, TurnId},
+    event::{Envelope, EventId, List, Viewers},
+    ids::{ConversationId, PersonId, TurnId},
     message::{Part, ToolCall},
     model::{Model, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
     tool::{CheckedCall, ToolOutput, ToolSpec, Tools},
@@ -175,4 +175,6 @@ impl Viewers for Nobody {
     fn publish(&self, _envelope: &Arc<Envelope>) {}
 
     fn stored(&self, _conversation: ConversationId, _up_to: EventId) {}
+
+    fn list_changed(&self, _person: PersonId, _list: List) {}
 }

@@ -4,7 +4,7 @@ use crate::support::World;
 use famulus_core::{
     StoreError,
     accept::{Accept as _, Accepted},
-    conversation::ConversationKey,
+    conversation::{ConversationKey, NewConversation},
     event::{DeltaKind, Envelope, Event, EventId, EventLog as _, VERSION},
     ids::{ConversationId, MessageId, PersonId, TurnId},
     inbound::{Address, Attachment, ChatKind, Inbound, Meeting, Source, Target},
@@ -13,7 +13,7 @@ use famulus_core::{
     turn::{Ending, NewMessage, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
-use famulus_store::{MAIN_AGENT, NewConversation, Store};
+use famulus_store::{MAIN_AGENT, Store};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 

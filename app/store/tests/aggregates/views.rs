@@ -2,13 +2,13 @@
 
 use crate::{support::with_store, talk};
 use famulus_core::{
-    conversation::ConversationKey,
+    conversation::{ConversationKey, NewConversation},
     message::MessageRole,
     model::Usage,
     turn::{TurnLog, TurnState},
 };
 use famulus_queue::Class;
-use famulus_store::{Error, MAIN_AGENT, NewConversation};
+use famulus_store::{Error, MAIN_AGENT};
 
 #[tokio::test]
 async fn messages_are_paged_from_the_end() {

@@ -41,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
+    ("famulus-reception", &["famulus-core"]),
     ("famulus-viewers", &["famulus-core", ERRORS]),
     ("famulus-local", &[LIFECYCLE]),
     (
@@ -48,6 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "famulus-core",
             "famulus-channels",
+            "famulus-reception",
             "famulus-store",
             "famulus-viewers",
             ERRORS,
@@ -72,6 +74,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "famulus-local",
             "famulus-models",
             "famulus-queue",
+            "famulus-reception",
             "famulus-store",
             "famulus-telemetry",
             "famulus-tools",

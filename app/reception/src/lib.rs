@@ -1,0 +1,18 @@
+//! Reception: what receiving a message means, whatever door it comes through.
+//!
+//! ```text
+//! HTTP, a channel ─► receive: a command? obeyed ─► files become blobs ─► accepted, once ─► viewers told
+//! ```
+//!
+//! A door reads its wire, knows who is asking, and words the answers. Everything between stands here, so
+//! that every door does the same. Refuses to know: HTTP, channels, Postgres, models.
+
+mod commands;
+mod error;
+mod files;
+mod receive;
+
+pub use commands::Outcome;
+pub use error::ReceiveError;
+pub use files::{File, NAME, media_type, shown};
+pub use receive::{Desk, Received, Reception, STEERED};
