@@ -15,8 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 /// A channel that takes longer has swallowed the message or not; nobody knows.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Tries of a message that certainly did not arrive.
-const TRIES: i32 = 12;
+/// For so long a message that certainly did not arrive is tried: outages are outlived.
+const TRIED: Duration = Duration::from_hours(24);
+/// Between two tries: half a second, doubling, up to a minute.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// A channel that names a longer time is asked sooner.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// The handler of the delivery class.
 pub(crate) struct DeliveryWorker {
@@ -71,22 +76,39 @@ impl DeliveryWorker {
             return self.store.delivered(&lease.fence, id).await;
         };
         tracing::warn!(outbound.id = %id, error = %error, "a message was not delivered");
-        let why = judged(&error, channel.capabilities().idempotent, record.attempts + 1);
+        let sent = Try { number: record.attempts + 1, tried_for: record.tried_for };
+        let why = judged(&error, channel.capabilities().idempotent, sent);
         self.store.delivery_failed(&lease.fence, id, &why).await
     }
 }
 
-/// What becomes of a message that the channel did not say it delivered, after so many tries.
-fn judged(error: &SendError, idempotent: bool, tries: i32) -> Undelivered {
+/// A try to send a message.
+#[derive(Clone, Copy, Debug)]
+struct Try {
+    /// From 1.
+    number: i32,
+    tried_for: Duration,
+}
+
+impl Try {
+    fn pause(self) -> Duration {
+        let doublings = u32::try_from(self.number.saturating_sub(1)).unwrap_or(0).min(16);
+        (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
+    }
+}
+
+/// What becomes of a message that the channel did not say it delivered.
+fn judged(error: &SendError, idempotent: bool, sent: Try) -> Undelivered {
     let reason = error.to_string();
-    let retry_after = backoff(tries);
+    let again = |after: Option<Duration>| Undelivered::NotSent {
+        reason: error.to_string(),
+        retry_after: after.map_or_else(|| sent.pause(), |after| after.min(LONGEST_WAIT)),
+        is_try: after.is_none(),
+    };
+    let goes_on = sent.tried_for < TRIED;
     match error {
-        SendError::NotSent { after, .. } if tries < TRIES => {
-            Undelivered::NotSent { reason, retry_after: after.unwrap_or(retry_after) }
-        }
-        SendError::Unknown { .. } if idempotent && tries < TRIES => {
-            Undelivered::NotSent { reason, retry_after }
-        }
+        SendError::NotSent { after, .. } if goes_on => again(*after),
+        SendError::Unknown { .. } if idempotent && goes_on => again(None),
         SendError::Unknown { .. } => Undelivered::Unknown { reason },
         SendError::NotSent { .. } | SendError::Refused { .. } => Undelivered::Refused { reason },
     }
@@ -101,30 +123,44 @@ mod tests {
         #[derive(Debug, PartialEq)]
         enum Fate {
             Again(Duration),
+            /// At the time that the channel named, and it was no try.
+            AsTold(Duration),
             Unknown,
             Dead,
         }
-        let check = |error: SendError, idempotent, tries, expected| {
-            let fate = match judged(&error, idempotent, tries) {
-                Undelivered::NotSent { retry_after, .. } => Fate::Again(retry_after),
+        let check = |error: SendError, idempotent, tried_for, expected| {
+            let fate = match judged(&error, idempotent, Try { number: 3, tried_for }) {
+                Undelivered::NotSent { retry_after, is_try: true, .. } => Fate::Again(retry_after),
+                Undelivered::NotSent { retry_after, .. } => Fate::AsTold(retry_after),
                 Undelivered::Unknown { .. } => Fate::Unknown,
                 Undelivered::Refused { .. } => Fate::Dead,
             };
-            assert_eq!(fate, expected, "{error} {idempotent} {tries}");
+            assert_eq!(fate, expected, "{error} {idempotent} {tried_for:?}");
         };
         let channel = || "http".to_owned();
         let busy = |after| SendError::NotSent { channel: channel(), reason: "busy".into(), after };
         let unknown = || SendError::Unknown { channel: channel() };
         let refused = || SendError::Refused { channel: channel(), reason: "no".into() };
         let later = Duration::from_secs(77);
+        let (soon, long) = (Duration::from_mins(4), Duration::from_hours(23));
         for idempotent in [true, false] {
-            check(busy(None), idempotent, 1, Fate::Again(backoff(1)));
-            check(busy(Some(later)), idempotent, TRIES - 1, Fate::Again(later));
-            check(busy(None), idempotent, TRIES, Fate::Dead);
-            check(refused(), idempotent, 1, Fate::Dead);
+            check(busy(None), idempotent, soon, Fate::Again(Duration::from_secs(2)));
+            check(busy(Some(later)), idempotent, long, Fate::AsTold(later));
+            check(busy(Some(TRIED)), idempotent, long, Fate::AsTold(LONGEST_WAIT));
+            check(busy(None), idempotent, TRIED, Fate::Dead);
+            check(busy(Some(later)), idempotent, TRIED, Fate::Dead);
+            check(refused(), idempotent, soon, Fate::Dead);
         }
-        check(unknown(), false, 1, Fate::Unknown);
-        check(unknown(), true, 1, Fate::Again(backoff(1)));
-        check(unknown(), true, TRIES, Fate::Unknown);
+        check(unknown(), false, soon, Fate::Unknown);
+        check(unknown(), true, long, Fate::Again(Duration::from_secs(2)));
+        check(unknown(), true, TRIED, Fate::Unknown);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_minute() {
+        let pause = |number| Try { number, tried_for: Duration::ZERO }.pause();
+        assert_eq!(pause(1), Duration::from_millis(500));
+        assert_eq!(pause(7), Duration::from_secs(32));
+        assert_eq!([pause(8), pause(1_000), pause(i32::MAX)], [LONGEST_PAUSE; 3]);
     }
 }

@@ -98,7 +98,7 @@ impl Store {
                 job,
             ),
             Kind::Delivery => sqlx::query!(
-                "update outbox set state = 'pending', error = null, ended_at = null
+                "update outbox set state = 'pending', error = null, ended_at = null, since = now()
                  where id = $1 and state in ('failed', 'unknown', 'sending')",
                 job,
             ),

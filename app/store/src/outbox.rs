@@ -63,13 +63,16 @@ pub struct DeliveryRecord {
     pub state: OutboxState,
     /// How often it was begun to be sent.
     pub attempts: i32,
+    /// How long it has been tried.
+    pub tried_for: Duration,
 }
 
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undelivered {
-    /// It certainly did not arrive: try again after a while.
-    NotSent { reason: String, retry_after: Duration },
+    /// It certainly did not arrive: try again after a while. Where the channel named the time, it was no
+    /// try.
+    NotSent { reason: String, retry_after: Duration, is_try: bool },
     /// It may have arrived.
     Unknown { reason: String },
     /// It never will.
@@ -125,7 +128,7 @@ pub(crate) async fn send(
     .execute(&mut *conn)
     .await
     .map_err(Error::on("put the reply on its way"))?;
-    let job = Job { id: id.0, class: Class::Delivery, lane: conversation, person: host };
+    let job = Job { id: id.0, class: Class::Delivery, lane: to.lane(), person: host };
     lane::enqueue(conn, Class::Delivery, &[job]).await?;
     Ok(id)
 }
@@ -136,8 +139,9 @@ impl Store {
     pub async fn load_delivery(&self, id: OutboundId) -> Result<Option<DeliveryRecord>, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let row = sqlx::query!(
-            "select person_id, conversation_id, address, body, state, attempts
-             from outbox where id = $1",
+            r#"select person_id, conversation_id, address, body, state, attempts,
+                      extract(epoch from now() - since)::float8 as "seconds!"
+               from outbox where id = $1"#,
             id.0,
         )
         .fetch_optional(&mut *tx)
@@ -157,6 +161,7 @@ impl Store {
             },
             state: read_enum("the state of an outbound message", &row.state)?,
             attempts: row.attempts,
+            tried_for: Duration::try_from_secs_f64(row.seconds).unwrap_or_default(),
         }))
     }
 
@@ -200,9 +205,12 @@ impl Store {
     ) -> Result<(), Error> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
         match why {
-            Undelivered::NotSent { reason, retry_after } => {
-                lane::retry(&mut tx, Class::Delivery, fence, *retry_after, false).await?;
+            Undelivered::NotSent { reason, retry_after, is_try } => {
+                lane::retry(&mut tx, Class::Delivery, fence, *retry_after, !is_try).await?;
                 set_state(&mut tx, id, OutboxState::Pending, Some(reason)).await?;
+                if !is_try {
+                    forget_try(&mut tx, id).await?;
+                }
             }
             Undelivered::Unknown { reason } => {
                 lane::complete(&mut tx, Class::Delivery, fence, id.0).await?;
@@ -265,9 +273,9 @@ impl Store {
     pub async fn retry_outbound(&self, id: OutboundId) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::System).await?;
         let Some(row) = sqlx::query!(
-            "update outbox set state = 'pending', error = null, ended_at = null
+            "update outbox set state = 'pending', error = null, ended_at = null, since = now()
              where id = $1 and state in ('unknown', 'failed')
-             returning person_id, conversation_id",
+             returning person_id, address",
             id.0,
         )
         .fetch_optional(&mut *tx)
@@ -278,12 +286,10 @@ impl Store {
         };
         // A message that failed has a dead letter; one whose outcome is unknown has no job.
         if !inspect::revive(&mut tx, id.0).await? {
-            let job = Job {
-                id: id.0,
-                class: Class::Delivery,
-                lane: row.conversation_id,
-                person: PersonId(row.person_id),
-            };
+            let to: Address =
+                serde_json::from_value(row.address).map_err(Error::unreadable("an address"))?;
+            let (lane, person) = (to.lane(), PersonId(row.person_id));
+            let job = Job { id: id.0, class: Class::Delivery, lane, person };
             lane::enqueue(&mut tx, Class::Delivery, &[job]).await?;
         }
         tx.commit().await.map_err(Error::on("send a message again"))?;
@@ -313,6 +319,14 @@ async fn set_state(
     .execute(conn)
     .await
     .map_err(Error::on("record a delivery"))?;
+    Ok(())
+}
+
+async fn forget_try(conn: &mut PgConnection, id: OutboundId) -> Result<(), Error> {
+    sqlx::query!("update outbox set attempts = greatest(0, attempts - 1) where id = $1", id.0)
+        .execute(conn)
+        .await
+        .map_err(Error::on("record a delivery"))?;
     Ok(())
 }
 

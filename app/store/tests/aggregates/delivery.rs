@@ -5,7 +5,9 @@ use crate::{
     talk,
 };
 use famulus_core::{
+    accept::Accept as _,
     ids::{OutboundId, TurnId},
+    inbound::{Address, Inbound, Target},
     turn::{Burial, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
@@ -35,6 +37,7 @@ async fn a_reply_is_marked_as_leaving_and_then_as_delivered() {
         let (id, lease) = reply(world).await;
         let record = store.load_delivery(id).await.unwrap().unwrap();
         assert_eq!((record.state, record.attempts), (OutboxState::Pending, 0));
+        assert!(record.tried_for < Duration::from_mins(1), "{record:?}");
         assert_eq!(record.outbound.markdown, "good day");
         assert_eq!(record.outbound.to, talk::address());
         store.mark_sending(&lease.fence, id).await.unwrap();
@@ -78,14 +81,70 @@ async fn what_was_not_sent_is_tried_again() {
         let store = &world.store;
         let (id, lease) = reply(world).await;
         store.mark_sending(&lease.fence, id).await.unwrap();
-        let why = Undelivered::NotSent { reason: "busy".into(), retry_after: Duration::ZERO };
-        store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+        let busy = |is_try| Undelivered::NotSent {
+            reason: "busy".into(),
+            retry_after: Duration::ZERO,
+            is_try,
+        };
+        store.delivery_failed(&lease.fence, id, &busy(false)).await.unwrap();
+        assert_eq!(state(world, id).await, (OutboxState::Pending, 0, false), "it named a time");
+        let lease = talk::claim(store, Class::Delivery).await;
+        assert_eq!(lease.attempts, 1);
+        store.mark_sending(&lease.fence, id).await.unwrap();
+        store.delivery_failed(&lease.fence, id, &busy(true)).await.unwrap();
         assert_eq!(state(world, id).await, (OutboxState::Pending, 1, false));
         let again = talk::claim(store, Class::Delivery).await;
         assert_eq!((OutboundId(again.job.id), again.attempts), (id, 2));
         store.mark_sending(&again.fence, id).await.unwrap();
         store.delivered(&again.fence, id).await.unwrap();
         assert_eq!(state(world, id).await, (OutboxState::Delivered, 2, true));
+    })
+    .await;
+}
+
+/// Two conversations that are answered in one chat, and one in another.
+#[tokio::test]
+async fn a_chat_that_is_away_holds_up_what_goes_to_it_and_nothing_else() {
+    with_store(async |world| {
+        let store = &world.store;
+        let person = world.person("Ada").await.id;
+        for (number, chat) in ["away", "away", "there"].into_iter().enumerate() {
+            let key = format!("conversation {number}");
+            let to = Target::Existing(talk::conversation(world, person, &key).await);
+            let reply = Address { chat: chat.into(), ..talk::address() };
+            let inbound = Inbound { reply, ..talk::message(person, to, "hello") };
+            store.accept(inbound).await.unwrap();
+            talk::work(store, &format!("{chat} {number}"), None).await;
+        }
+        let leases = store.queue.claim(Class::Delivery, 8).await.unwrap();
+        let mut first = Vec::new();
+        for lease in &leases {
+            let record = store.load_delivery(OutboundId(lease.job.id)).await.unwrap().unwrap();
+            first.push(record.outbound.markdown.clone());
+            let id = record.outbound.id;
+            store.mark_sending(&lease.fence, id).await.unwrap();
+            if record.outbound.to.chat == "there" {
+                store.delivered(&lease.fence, id).await.unwrap();
+            } else {
+                let why = Undelivered::NotSent {
+                    reason: "away".into(),
+                    retry_after: Duration::ZERO,
+                    is_try: true,
+                };
+                store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+            }
+        }
+        first.sort();
+        assert_eq!(first, ["away 0", "there 2"]);
+        // The second waits behind the first, though it is of another conversation.
+        let again = talk::claim(store, Class::Delivery).await;
+        let id = OutboundId(again.job.id);
+        assert_eq!(store.load_delivery(id).await.unwrap().unwrap().outbound.markdown, "away 0");
+        store.delivered(&again.fence, id).await.unwrap();
+        let next = talk::claim(store, Class::Delivery).await;
+        let id = OutboundId(next.job.id);
+        assert_eq!(store.load_delivery(id).await.unwrap().unwrap().outbound.markdown, "away 1");
+        store.delivered(&next.fence, id).await.unwrap();
     })
     .await;
 }
@@ -120,12 +179,26 @@ async fn a_refused_message_is_a_dead_letter_that_can_be_tried_again() {
         assert_eq!(state(world, id).await, (OutboxState::Failed, 0, true));
         let dead = store.dead_letters(10).await.unwrap();
         assert_eq!((dead.len(), dead[0].id, dead[0].reason.as_str()), (1, id.0, "no such chat"));
+        let grow_old = async || {
+            let old = "update outbox set since = now() - interval '2 days'";
+            sqlx::query(old).execute(&world.admin).await.unwrap();
+            let record = store.load_delivery(id).await.unwrap().unwrap();
+            assert!(record.tried_for > Duration::from_hours(47), "{record:?}");
+        };
+        let is_new = async || {
+            let record = store.load_delivery(id).await.unwrap().unwrap();
+            assert!(record.tried_for < Duration::from_mins(1), "{record:?}");
+        };
         // Over the outbox or over the dead letters: it is the same job.
+        grow_old().await;
         assert!(store.retry_outbound(id).await.unwrap());
+        is_new().await;
         assert_eq!(store.dead_letters(10).await.unwrap(), vec![]);
         let again = talk::claim(store, Class::Delivery).await;
         store.delivery_failed(&again.fence, id, &why).await.unwrap();
+        grow_old().await;
         assert!(store.revive(id.0).await.unwrap());
+        is_new().await;
         assert_eq!(state(world, id).await, (OutboxState::Pending, 0, false));
         assert!(!store.revive(id.0).await.unwrap());
     })
