@@ -458,14 +458,6 @@ pub(super) const ALL: &[Figure] = &[
         ..BARE
     },
     Figure {
-        id: "backup-large",
-        what: "message due to turn begun, 20/s, during one; the floor is without one, p99",
-        from: ("large backup", "/load/begun/p99_ms"),
-        floor: Some(("large backup", "/load/quiet/p99_ms")),
-        goal: Some(Mark::Floor(1.5)),
-        ..BARE
-    },
-    Figure {
         id: "build",
         what: "clean release build of `famulus`",
         from: ("build", "/seconds"),
