@@ -1,6 +1,7 @@
 //! `pg_dump`, from its output into a part.
 
 use crate::{
+    behind::{behind, stand_back},
     blocking::blocking,
     error::BackupError,
     manifest::{Holds, Part},
@@ -31,13 +32,14 @@ pub(crate) async fn dump(
     // Who owns what and who may do what follows from where it is restored: a start grants it.
     dump.args(["--format=custom", "--no-owner", "--no-privileges", "--no-password", LOCK_TIMEOUT]);
     let mut child = start(dump.stdout(Stdio::piped()))?;
+    stand_back(child.id());
     let output = child.stdout.take().ok_or(BackupError::Thread)?;
     let output = output.into_owned_fd().map_err(BackupError::io("read", Path::new(PROGRAM)))?;
     let reading = tokio::task::spawn_blocking(move || {
-        part.take(&mut File::from(output))?;
+        behind(|| part.take(&mut File::from(output)))?;
         Ok(part)
     });
     let part = settle(PROGRAM, &mut child, reading).await?;
     // Only what the program called whole is finished.
-    blocking(move || part.finish()).await
+    blocking(move || behind(|| part.finish())).await
 }

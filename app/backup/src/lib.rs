@@ -13,6 +13,7 @@
 //! nothing; a file is never held in memory; what one installation wrote no other removes.
 
 pub mod backups;
+mod behind;
 mod blocking;
 mod bucket;
 mod config;
