@@ -71,7 +71,7 @@ pub(crate) struct App {
     pub(crate) callers: CallerCache,
     /// Wrong credentials, by address.
     pub(crate) failures: Limiter<IpAddr>,
-    pub(crate) requests: Limiter<TokenId>,
+    pub(crate) requests: Limiter<Option<TokenId>>,
     pub(crate) memory: BodyMemory,
     pub(crate) routes: Routes,
     pub(crate) shutdown: CancellationToken,

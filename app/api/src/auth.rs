@@ -133,7 +133,7 @@ impl CallerCache {
     pub(crate) fn forget(&self, token: Option<TokenId>) {
         let mut callers = self.callers.lock();
         match token {
-            Some(token) => callers.retain(|_, (caller, _)| caller.token != token),
+            Some(token) => callers.retain(|_, (caller, _)| caller.token != Some(token)),
             None => callers.clear(),
         }
     }

@@ -4,3 +4,10 @@
 //! and who may do what; a caller arrives authenticated.
 
 pub mod http;
+mod styled;
+pub mod telegram;
+
+/// What a reader sees of Markdown on a channel that has no styles.
+pub fn shown(markdown: &str) -> String {
+    styled::read(markdown).text()
+}

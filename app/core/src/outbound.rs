@@ -1,8 +1,7 @@
 //! What goes out: one shape for every channel, and what a channel says of itself.
 
-use crate::blob::BlobRef;
 use crate::ids::{ConversationId, OutboundId, PersonId};
-use crate::inbound::Address;
+use crate::inbound::{Address, Attachment};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,14 +17,50 @@ pub struct Outbound {
     pub to: Address,
     /// Channel-neutral Markdown.
     pub markdown: String,
-    pub attachments: Vec<BlobRef>,
+    pub attachments: Vec<Attachment>,
+}
+
+/// What a platform counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Of UTF-16: a character beyond the first 65,536 is two.
+    Utf16,
+    /// Of UTF-8.
+    Bytes,
+}
+
+/// The most that one message of a platform holds, as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    pub most: u32,
+    pub unit: Unit,
+}
+
+impl Limit {
+    /// How many bytes of a text are within the limit, to a place between two characters. Of a text that
+    /// is not empty that is one character at least.
+    pub fn fits(self, text: &str) -> usize {
+        let mut left = self.most as usize;
+        for (at, character) in text.char_indices() {
+            let size = match self.unit {
+                Unit::Utf16 => character.len_utf16(),
+                Unit::Bytes => character.len_utf8(),
+            };
+            if size > left && at > 0 {
+                return at;
+            }
+            left = left.saturating_sub(size);
+        }
+        text.len()
+    }
 }
 
 /// What a channel can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capabilities {
-    /// Characters of one message; longer ones are split.
-    pub max_chars: Option<u32>,
+    /// What is longer becomes several messages.
+    pub limit: Option<Limit>,
     pub attachments: bool,
     pub threads: bool,
     /// Whether sending the same [`Outbound::id`] again is harmless.
@@ -54,6 +89,13 @@ pub trait Channel: Send + Sync + 'static {
     async fn send(&self, message: &Outbound) -> Result<(), SendError>;
 }
 
+/// A message that the platform took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// The platform's id of it.
+    pub id: Option<String>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// It certainly did not arrive: send again.
@@ -65,4 +107,23 @@ pub enum SendError {
     /// It never will.
     #[error("{channel} refused the message: {reason}")]
     Refused { channel: String, reason: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_counts_in_its_unit_and_cuts_between_characters() {
+        let check = |most, unit, text: &str, expected| {
+            assert_eq!(Limit { most, unit }.fits(text), expected, "{text} {most} {unit:?}");
+        };
+        check(3, Unit::Utf16, "abcd", 3);
+        check(4, Unit::Utf16, "abcd", 4);
+        check(2, Unit::Utf16, "a😀", 1);
+        check(3, Unit::Utf16, "a😀", 5);
+        check(3, Unit::Bytes, "éé", 2);
+        check(1, Unit::Bytes, "😀", 4);
+        check(1, Unit::Bytes, "", 0);
+    }
 }

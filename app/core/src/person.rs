@@ -72,7 +72,8 @@ impl Scope {
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub person: Person,
-    pub token: TokenId,
+    /// The token that was shown; `None` where a platform says who it is.
+    pub token: Option<TokenId>,
     pub scope: Scope,
 }
 

@@ -123,7 +123,7 @@ impl Store {
                          a.state, a.expires_at as "expires_at: Instant""#,
             id,
             state,
-            caller.token.0,
+            caller.token.map(|token| token.0),
             via,
         )
         .fetch_optional(&mut *tx)

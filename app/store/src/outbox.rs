@@ -17,10 +17,9 @@ use crate::{
     error::Error,
 };
 use famulus_core::{
-    blob::BlobRef,
     crash,
     ids::{ConversationId, OutboundId, PersonId, TurnId},
-    inbound::Address,
+    inbound::{Address, Attachment},
     outbound::Outbound,
     turn::Fence,
 };
@@ -98,7 +97,7 @@ pub struct OutboxItem {
 #[derive(Deserialize)]
 struct Body {
     markdown: String,
-    attachments: Vec<BlobRef>,
+    attachments: Vec<Attachment>,
 }
 
 /// Puts a message on its way, in the transaction that produced it.

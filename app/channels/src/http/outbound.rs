@@ -39,7 +39,11 @@ pub enum SetupError {
     NoSecret,
     #[error("`channels.http.webhook_url` is not an http or https address without a password in it")]
     Address,
-    #[error("the webhook's HTTP client could not be set up")]
+    #[error(
+        "`channels.telegram.base_url` is not an http or https address without a password in it"
+    )]
+    TelegramAddress,
+    #[error("the HTTP client of a channel could not be set up")]
     Client(#[source] reqwest::Error),
 }
 
@@ -96,7 +100,7 @@ impl Channel for HttpChannel {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            max_chars: None,
+            limit: None,
             attachments: false,
             threads: false,
             idempotent: true,

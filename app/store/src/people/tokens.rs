@@ -62,7 +62,7 @@ impl Store {
         .map_err(Error::on("look a token up"))?;
         row.map(|row| {
             Ok(Caller {
-                token: TokenId(row.token),
+                token: Some(TokenId(row.token)),
                 scope: read_enum("a token's scope", &row.scope)?,
                 person: Person {
                     id: PersonId(row.id),

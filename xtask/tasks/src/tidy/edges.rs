@@ -58,6 +58,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("famulus-cli", &["famulus-core", ERRORS, NETGUARD, SSE]),
     ("famulus-cluster-tests", &[]),
+    ("famulus-scripted-telegram", &[LIFECYCLE]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
         "famulus-server",

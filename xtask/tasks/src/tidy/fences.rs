@@ -38,8 +38,13 @@ const FENCES: [Fence; 15] = [
     },
     Fence {
         foreign: "axum",
-        means: "HTTP is served by the api, and by runners to the app",
-        allowed: &["famulus-api", "famulus-runner-harness", "famulus-server"],
+        means: "HTTP is served by the api, by runners to the app, and by scripted peers",
+        allowed: &[
+            "famulus-api",
+            "famulus-runner-harness",
+            "famulus-scripted-telegram",
+            "famulus-server",
+        ],
     },
     Fence {
         foreign: "utoipa",

@@ -1,0 +1,215 @@
+//! Listening to the bot's updates by long polls, and fetching files.
+
+use super::client::{CallError, Client};
+use super::read::happening;
+use super::wire::{FilePath, GetUpdates, Me, Update};
+use async_trait::async_trait;
+use bytes::Bytes;
+use famulus_core::intake::{
+    Arrival, FetchError, Happening, Keep, ListenError, Listener, RemoteFile,
+};
+use futures::{StreamExt, stream::BoxStream};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Seconds that a poll waits; the platform cuts what is longer to this.
+const POLL: u64 = 50;
+const BATCH: u32 = 100;
+/// What is asked for. The list is kept there, so it is told each time.
+const KINDS: [&str; 4] = ["message", "edited_message", "callback_query", "my_chat_member"];
+/// Between two polls that brought nothing.
+const APART: Duration = Duration::from_secs(1);
+/// After a poll that another process ended.
+const CONFLICT: Duration = Duration::from_secs(5);
+/// Bytes of a file that the platform gives.
+const LARGEST: u64 = 20 * 1024 * 1024;
+
+pub(super) struct TelegramListener {
+    client: Arc<Client>,
+}
+
+/// By what an update is confirmed.
+#[derive(Deserialize)]
+struct Number {
+    update_id: i64,
+}
+
+/// As much of an update as is needed to keep it in its order.
+#[derive(Default, Deserialize)]
+struct Head {
+    message: Option<HeadMessage>,
+    edited_message: Option<HeadMessage>,
+    callback_query: Option<HeadPress>,
+    my_chat_member: Option<HeadMessage>,
+}
+
+#[derive(Deserialize)]
+struct HeadMessage {
+    chat: HeadChat,
+}
+
+#[derive(Deserialize)]
+struct HeadPress {
+    from: HeadChat,
+    message: Option<HeadMessage>,
+}
+
+#[derive(Deserialize)]
+struct HeadChat {
+    id: i64,
+}
+
+impl Head {
+    /// What happens in one chat keeps its order.
+    fn chat(&self) -> String {
+        let message = self.message.as_ref().or(self.edited_message.as_ref());
+        let message = message.or(self.my_chat_member.as_ref());
+        let press = self.callback_query.as_ref();
+        let of_press = || press.and_then(|press| press.message.as_ref()).map(|one| one.chat.id);
+        let of_presser = || press.map(|press| press.from.id);
+        let chat = message.map(|one| one.chat.id).or_else(of_press).or_else(of_presser);
+        chat.unwrap_or_default().to_string()
+    }
+}
+
+impl TelegramListener {
+    pub(super) fn new(client: Arc<Client>) -> Self {
+        Self { client }
+    }
+
+    async fn polled(&self, place: &mut i64, keep: &dyn Keep) -> Result<(), ListenError> {
+        let asked =
+            GetUpdates { offset: *place, limit: BATCH, timeout: POLL, allowed_updates: &KINDS };
+        let updates: Vec<Box<RawValue>> = self
+            .client
+            .call("getUpdates", &asked, Duration::from_secs(POLL))
+            .await
+            .map_err(|error| ended(&error))?;
+        let mut arrivals = Vec::with_capacity(updates.len());
+        let mut next = *place;
+        for update in &updates {
+            // Without a number it cannot be confirmed, and nothing else of the answer is to be believed.
+            let Ok(Number { update_id }) = serde_json::from_str(update.get()) else {
+                let reason = "Telegram: an update has no number".to_owned();
+                return Err(ListenError::Passing { reason, after: None });
+            };
+            // What is of a shape that nobody knows is kept all the same: it reads as nothing.
+            let head: Head = serde_json::from_str(update.get()).unwrap_or_default();
+            next = next.max(update_id + 1);
+            arrivals.push(Arrival {
+                key: update_id.to_string(),
+                chat: head.chat(),
+                body: update.get().as_bytes().to_vec(),
+            });
+        }
+        if !arrivals.is_empty() {
+            keep.keep(arrivals, &next.to_string()).await?;
+        }
+        *place = next;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Listener for TelegramListener {
+    async fn account(&self) -> Result<String, ListenError> {
+        let me: Me = self
+            .client
+            .call("getMe", &json!({}), Duration::ZERO)
+            .await
+            .map_err(|error| ended(&error))?;
+        Ok(me.id.to_string())
+    }
+
+    async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError {
+        let mut place = place.and_then(|place| place.parse().ok()).unwrap_or_default();
+        loop {
+            let (before, begun) = (place, Instant::now());
+            if let Err(error) = self.polled(&mut place, keep).await {
+                return error;
+            }
+            // Who answers an empty poll at once is not asked in a circle.
+            if place == before {
+                sleep_until(begun + APART).await;
+            }
+        }
+    }
+
+    fn read(&self, account: &str, body: &[u8]) -> Happening {
+        match serde_json::from_slice::<Update>(body) {
+            Ok(update) => happening(account, update),
+            Err(error) => {
+                tracing::warn!(%error, "an update could not be read");
+                Happening::Nothing
+            }
+        }
+    }
+
+    async fn fetch(
+        &self,
+        file: &RemoteFile,
+    ) -> Result<BoxStream<'static, io::Result<Bytes>>, FetchError> {
+        if file.size.is_some_and(|size| size > LARGEST) {
+            return Err(too_large());
+        }
+        let asked = json!({"file_id": file.handle});
+        let found: FilePath = self
+            .client
+            .call("getFile", &asked, Duration::ZERO)
+            .await
+            .map_err(|error| unfetched(&error))?;
+        if found.file_size.is_some_and(|size| size > LARGEST) {
+            return Err(too_large());
+        }
+        let path = found.file_path.ok_or_else(|| FetchError::Lasting {
+            reason: "Telegram names no path for it".to_owned(),
+        })?;
+        let pieces = self.client.download(&path).await.map_err(|error| unfetched(&error))?;
+        Ok(pieces.boxed())
+    }
+}
+
+fn too_large() -> FetchError {
+    FetchError::Lasting { reason: "it is larger than 20 MB, which bots are given".to_owned() }
+}
+
+fn unfetched(error: &CallError) -> FetchError {
+    let reason = error.to_string();
+    match error {
+        CallError::Refused { .. } => FetchError::Lasting { reason },
+        CallError::Unreached(_)
+        | CallError::Unanswered(_)
+        | CallError::Busy { .. }
+        | CallError::Unauthorized(_)
+        | CallError::Conflict(_)
+        | CallError::Down(_) => FetchError::Passing { reason },
+    }
+}
+
+fn ended(error: &CallError) -> ListenError {
+    let reason = format!("Telegram: {error}");
+    match error {
+        CallError::Unreached(_) | CallError::Unanswered(_) | CallError::Down(_) => {
+            ListenError::Passing { reason, after: None }
+        }
+        CallError::Busy { after } => ListenError::Passing { reason, after: Some(*after) },
+        CallError::Conflict(said) if said.contains("webhook") => ListenError::Lasting {
+            reason,
+            remedy: "the bot sends its updates to a webhook; remove it with deleteWebhook"
+                .to_owned(),
+        },
+        CallError::Conflict(_) => ListenError::Passing { reason, after: Some(CONFLICT) },
+        CallError::Unauthorized(_) => ListenError::Lasting {
+            reason,
+            remedy: "correct `channels.telegram.token`, or make a new one with BotFather"
+                .to_owned(),
+        },
+        CallError::Refused { .. } => {
+            ListenError::Lasting { reason, remedy: "see docs/CHANNELS.md".to_owned() }
+        }
+    }
+}

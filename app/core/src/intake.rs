@@ -1,0 +1,167 @@
+//! What platforms tell: kept as it came before anything is made of it, then read.
+//!
+//! ```text
+//! listen ─► arrival, stored with the place to go on from ─► read ─► Happening ─► reception
+//! ```
+//!
+//! One process at a time listens to an account. What it hears is confirmed to the platform only when it is
+//! stored; what happens in one chat is read in its order.
+
+use crate::StoreError;
+use crate::inbound::{Address, Chat};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use std::io;
+use std::time::Duration;
+
+/// Something that a platform told, in the platform's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Unique for its account: the platform's own number.
+    pub key: String,
+    /// Where it happened.
+    pub chat: String,
+    pub body: Vec<u8>,
+}
+
+/// Keeps what a listener hears.
+#[async_trait]
+pub trait Keep: Send + Sync {
+    /// Stores arrivals, each once, with the place behind them: then the platform may forget them.
+    ///
+    /// # Errors
+    /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens now.
+    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError>;
+}
+
+/// A channel that hears what people write.
+#[async_trait]
+pub trait Listener: Send + Sync + 'static {
+    /// The account of ours, by the platform's own id for it: asked of the platform where it must be.
+    ///
+    /// # Errors
+    /// The platform does not know us, or does not answer.
+    async fn account(&self) -> Result<String, ListenError>;
+
+    /// Listens from a place on, for as long as nothing fails. What calls this drops it to end it.
+    async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError;
+
+    /// What an arrival says. It never fails: what cannot be read is [`Happening::Nothing`].
+    fn read(&self, account: &str, body: &[u8]) -> Happening;
+
+    /// A file that came with a message, as it is read.
+    ///
+    /// # Errors
+    /// The platform does not give it.
+    async fn fetch(
+        &self,
+        file: &RemoteFile,
+    ) -> Result<BoxStream<'static, io::Result<Bytes>>, FetchError>;
+}
+
+/// Why a listener ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// It may be over by itself; after a time, where one was named.
+    #[error("{reason}")]
+    Passing { reason: String, after: Option<Duration> },
+    /// Somebody has to do something.
+    #[error("{reason}; {remedy}")]
+    Lasting { reason: String, remedy: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a file was not fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error("the platform did not give the file: {reason}")]
+    Passing { reason: String },
+    #[error("the platform gives this file to nobody: {reason}")]
+    Lasting { reason: String },
+}
+
+/// What happened on a platform.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Happening {
+    Wrote(Box<Written>),
+    Pressed(Press),
+    /// A chat has another id now.
+    Moved {
+        from: String,
+        to: String,
+    },
+    /// We were brought into a chat of several people.
+    Joined {
+        chat: Chat,
+    },
+    /// Somebody lets us write to them again, or does not.
+    Reach {
+        chat: String,
+        may: bool,
+    },
+    Nothing,
+}
+
+/// An account on a platform, as it says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// What its holder cannot change.
+    pub id: String,
+    /// How it is shown; anybody may take any name.
+    pub name: String,
+    /// BCP 47, where the platform tells.
+    pub language: Option<String>,
+}
+
+/// A message that somebody wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// Tells a repeat: unique for the account, and another one for each edit.
+    pub key: String,
+    pub from: Writer,
+    pub chat: Chat,
+    /// Where a reply to it goes.
+    pub reply: Address,
+    /// Markdown.
+    pub text: String,
+    /// Who wrote first what is only passed on here: it is no word of the writer's.
+    pub forwarded: Option<String>,
+    /// What it answers, by whom.
+    pub quoted: Option<Quoted>,
+    pub files: Vec<RemoteFile>,
+    /// Messages with the same name are one, with many files.
+    pub album: Option<String>,
+    pub is_edit: bool,
+    pub written_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    pub by: String,
+    pub text: String,
+}
+
+/// A file that the platform still has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteFile {
+    /// The platform's own name for it.
+    pub handle: String,
+    pub name: String,
+    pub media_type: String,
+    /// Bytes, where they are known before it is fetched.
+    pub size: Option<u64>,
+}
+
+/// Somebody pressed a button.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Press {
+    /// What the platform is answered with.
+    pub id: String,
+    pub from: Writer,
+    pub chat: Option<Chat>,
+    /// What stood on the button, which anybody can send: nothing is believed of it.
+    pub code: String,
+}

@@ -1,0 +1,80 @@
+//! Who may speak: accounts on platforms, the people they belong to, and how strangers become known.
+
+use crate::StoreError;
+use crate::ids::{IdentityId, PersonId};
+use crate::inbound::Address;
+use crate::person::Person;
+use async_trait::async_trait;
+
+/// Letters of a code, and how many it has: 31^8 codes, good for minutes, single use.
+pub use crate::approval::{CODE_LENGTH, code_from};
+
+/// Minutes that a code is good for.
+pub const MINUTES: i64 = 15;
+/// Strangers of one account of ours who have a code at the same time; beyond them there is silence.
+pub const PENDING: i64 = 20;
+
+/// An account that belongs to a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub identity: IdentityId,
+    pub person: Person,
+    /// They hear nothing and are not answered.
+    pub is_disabled: bool,
+}
+
+/// An account that belongs to nobody yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    pub channel: String,
+    /// The account of ours that they wrote to.
+    pub account: String,
+    /// What its holder cannot change.
+    pub external_id: String,
+    /// As they show themselves; anybody may take any name.
+    pub name: String,
+    /// BCP 47, where the platform tells.
+    pub language: Option<String>,
+}
+
+/// What became of a stranger who asked to be let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// They have this code now, and are told it.
+    Coded,
+    /// They have been told, or there are too many: they hear nothing.
+    Silent,
+}
+
+/// Who is known.
+#[async_trait]
+pub trait Identities: Send + Sync + 'static {
+    /// Whose account this is.
+    async fn whose(
+        &self,
+        channel: &str,
+        account: &str,
+        external_id: &str,
+    ) -> Result<Option<Known>, StoreError>;
+
+    /// Gives a stranger a code, of which the SHA-256 is kept: one at a time, and within the limits. Asked
+    /// again with the same code it answers as before: whoever asks may have died before they told it.
+    async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError>;
+
+    /// Makes a contact of a stranger whom the owner has listed, in the owner's zone. Whoever is known
+    /// by now stays who they are.
+    async fn let_in(&self, stranger: &Stranger) -> Result<Known, StoreError>;
+}
+
+/// What the installation says by itself.
+#[async_trait]
+pub trait Tell: Send + Sync + 'static {
+    /// Puts a message on its way, once for each key.
+    async fn tell(
+        &self,
+        key: &str,
+        to: &Address,
+        person: Option<PersonId>,
+        markdown: &str,
+    ) -> Result<(), StoreError>;
+}
