@@ -5,10 +5,10 @@ use famulus_core::{
     approval::{Approval, ApprovalState, Decide, Decided},
     conversation::NewConversation,
     event::List,
-    ids::ConversationId,
+    ids::{AgentId, ConversationId},
     inbound::Command,
     person::Caller,
-    sent::{Entry, Sent},
+    sent::Entry,
     turn::STOPPED,
 };
 use std::fmt;
@@ -45,12 +45,12 @@ impl Reception {
         &self,
         caller: &Caller,
         entry: &Entry,
-        sent: &Sent,
+        agent: AgentId,
+        conversation: Option<ConversationId>,
         command: Command,
     ) -> Result<(ConversationId, Outcome), ReceiveError> {
         let person = &caller.person;
-        let agent = sent.agent;
-        let id = match sent.conversation {
+        let id = match conversation {
             Some(id) if self.desk.has(person.id, id).await? => id,
             Some(id) => return Err(ReceiveError::NoConversation { id }),
             None => {

@@ -7,11 +7,14 @@
 //! A door reads its wire, knows who is asking, and words the answers. Everything between stands here, so
 //! that every door does the same. Refuses to know: HTTP, channels, Postgres, models.
 
+mod arrive;
 mod commands;
 mod error;
 mod files;
 mod receive;
+mod words;
 
+pub use arrive::{Access, Arrivals, ArriveError, Arrived, Door};
 pub use commands::Outcome;
 pub use error::ReceiveError;
 pub use files::{File, NAME, media_type, shown};

@@ -58,7 +58,9 @@ impl Reception {
             && sent.attachments.is_empty()
             && let Some(command) = Command::parse(&sent.text)
         {
-            let (conversation, outcome) = self.obey(caller, &entry, &sent, command).await?;
+            let Sent { agent, conversation, .. } = sent;
+            let (conversation, outcome) =
+                self.obey(caller, &entry, agent, conversation, command).await?;
             return Ok(Received::Obeyed { conversation, outcome });
         }
         for file in files {

@@ -1,0 +1,336 @@
+//! What people write on a platform: whose it is, whether they may speak, and what becomes of it.
+//!
+//! ```text
+//! who? ─► nobody: a code, or silence
+//!      └► somebody: a command? obeyed ─► files fetched ─► accepted, once
+//! ```
+//!
+//! It may come twice, after a crash: each thing that is done has a key, and is done once.
+
+use crate::{File, ReceiveError, Reception, words};
+use famulus_core::{
+    StoreError,
+    accept::{AcceptError, Accepted},
+    approval::{CODE_LENGTH, Decide, Decided},
+    fence::fence,
+    ids::AgentId,
+    inbound::{Attachment, ChatKind, Command, Inbound, Meeting, Source},
+    intake::{FetchError, Listener, Press, RemoteFile, Writer, Written},
+    pairing::{Asked, Identities, Known, Stranger, Tell, code_from},
+    person::{Caller, Role, Scope},
+    sent::{Entry, Sent, inbound},
+};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+/// Characters of what is passed on or quoted that are kept.
+const KEPT: usize = 8_000;
+
+/// How strangers are met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// They get a code, by which the owner lets them in.
+    #[default]
+    Pairing,
+    /// They hear nothing.
+    Allowlist,
+}
+
+/// What holds for one account of ours on a platform.
+#[derive(Clone, Debug)]
+pub struct Door {
+    pub channel: String,
+    pub account: String,
+    pub access: Access,
+    /// Ids that are let in without a code, as contacts; `*` is everybody.
+    pub listed: Vec<String>,
+    /// Whether the owner's account there may do what only the owner may.
+    pub owner_acts: bool,
+    /// Bytes of a file that are fetched.
+    pub file_bytes: u64,
+    pub agent: AgentId,
+}
+
+/// What became of what somebody wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// Somebody who may not speak, or a thing that is let be.
+    Ignored,
+    /// A stranger was told a code.
+    Coded,
+    /// It was answered at once, and is not kept.
+    Answered,
+    /// We were told so, and leave.
+    Group,
+    Accepted(Accepted),
+}
+
+/// Why it was not received.
+#[derive(Debug, thiserror::Error)]
+pub enum ArriveError {
+    #[error(transparent)]
+    Receive(#[from] ReceiveError),
+    /// A file may be had later.
+    #[error("a file could not be fetched")]
+    Fetch(#[source] FetchError),
+}
+
+impl From<StoreError> for ArriveError {
+    fn from(error: StoreError) -> Self {
+        Self::Receive(error.into())
+    }
+}
+
+/// Where what people write on platforms is taken.
+#[derive(Clone)]
+pub struct Arrivals {
+    pub reception: Reception,
+    pub identities: Arc<dyn Identities>,
+    pub tell: Arc<dyn Tell>,
+}
+
+impl Arrivals {
+    /// Takes a message, which may have come in parts: an album is one. `random` makes a code, and is the
+    /// same when the same message is taken again.
+    ///
+    /// # Errors
+    /// Nothing came of it; the same may be taken again.
+    pub async fn arrive(
+        &self,
+        door: &Door,
+        parts: &[Written],
+        platform: &dyn Listener,
+        random: [u8; CODE_LENGTH],
+    ) -> Result<Arrived, ArriveError> {
+        let Some(first) = parts.first() else { return Ok(Arrived::Ignored) };
+        if first.chat.kind == ChatKind::Group {
+            let key = format!("{} group {}", door.channel, first.chat.id);
+            self.tell.tell(&key, &first.reply, None, words::GROUP).await?;
+            return Ok(Arrived::Group);
+        }
+        let known =
+            match self.identities.whose(&door.channel, &door.account, &first.from.id).await? {
+                Some(known) if known.is_disabled => return Ok(Arrived::Ignored),
+                Some(known) => known,
+                None => match self.stranger(door, first, random).await? {
+                    Ok(known) => known,
+                    Err(arrived) => return Ok(arrived),
+                },
+            };
+        let caller = caller(door, &known);
+        if let Some(answered) = self.command(&caller, door, first).await? {
+            return Ok(answered);
+        }
+        let (attachments, missing) = self.fetched(door, &caller, parts, platform).await?;
+        let text = text(parts, &missing);
+        let sent = Sent {
+            text,
+            attachments,
+            sender: None,
+            source: Source::Channel(door.channel.clone()),
+            conversation: None,
+            agent: door.agent,
+            key: Some(key(first)),
+            meeting: Meeting::Steer,
+            continues: None,
+        };
+        let entry = Entry { reply: first.reply.clone(), kind: first.chat.kind };
+        let inbound = Inbound {
+            sent_at: Some(first.written_at),
+            // The platform's key names one message, however its files come out when they are fetched.
+            body_hash: Sha256::digest(key(first)).into(),
+            ..inbound(&caller.person, entry, sent, self.reception.clock.now())
+        };
+        match self.reception.take(inbound).await {
+            Ok(accepted) => Ok(Arrived::Accepted(accepted)),
+            Err(error @ (AcceptError::KeyReused { .. } | AcceptError::NoConversation { .. })) => {
+                tracing::warn!(%error, channel = door.channel, "a message was let be");
+                Ok(Arrived::Ignored)
+            }
+            Err(error @ (AcceptError::NoAttachment { .. } | AcceptError::Store(_))) => {
+                Err(ArriveError::Receive(error.into()))
+            }
+        }
+    }
+
+    /// Takes a press of a button: an answer to a question, of whoever is asked. What it is told.
+    ///
+    /// # Errors
+    /// Nothing came of it; the same may be taken again.
+    pub async fn pressed(&self, door: &Door, press: &Press) -> Result<Option<String>, ArriveError> {
+        let known = self.identities.whose(&door.channel, &door.account, &press.from.id).await?;
+        let Some(known) = known.filter(|known| !known.is_disabled) else { return Ok(None) };
+        let Some(command) = Command::parse(&press.code) else { return Ok(None) };
+        let (code, yes) = match command {
+            Command::Approve(code) => (code, true),
+            Command::Deny(code) => (code, false),
+            Command::Stop => return Ok(None),
+        };
+        let caller = caller(door, &known);
+        let decided =
+            self.reception.decide(&caller, &Decide::Code(code), yes, &door.channel).await?;
+        Ok(Some(match decided {
+            Decided::Done(approval) => {
+                format!("{}: {}", if yes { "Approved" } else { "Denied" }, approval.summary)
+            }
+            Decided::Closed(state) => format!("Too late: it is {}.", state.word()),
+            Decided::NotTheirs(_) => "This question is not yours to answer.".to_owned(),
+            Decided::Missing => "There is no such question any more.".to_owned(),
+        }))
+    }
+
+    /// A stranger is let in where the owner listed them, and gets a code or silence elsewhere.
+    async fn stranger(
+        &self,
+        door: &Door,
+        written: &Written,
+        random: [u8; CODE_LENGTH],
+    ) -> Result<Result<Known, Arrived>, ArriveError> {
+        let Writer { id, name, language } = &written.from;
+        let stranger = Stranger {
+            channel: door.channel.clone(),
+            account: door.account.clone(),
+            external_id: id.clone(),
+            name: name.clone(),
+            language: language.clone(),
+        };
+        if door.listed.iter().any(|listed| listed == "*" || listed == id) {
+            return Ok(Ok(self.identities.let_in(&stranger).await?));
+        }
+        if door.access == Access::Allowlist || written.is_edit {
+            return Ok(Err(Arrived::Ignored));
+        }
+        let code = code_from(random);
+        match self.identities.ask_in(&stranger, &code).await? {
+            Asked::Silent => Ok(Err(Arrived::Ignored)),
+            Asked::Coded => {
+                let key = format!("{} code {}", door.channel, written.key);
+                self.tell.tell(&key, &written.reply, None, &words::code(&code)).await?;
+                Ok(Err(Arrived::Coded))
+            }
+        }
+    }
+
+    /// Obeys a command of the writer's own; nobody's else, and none that was changed into one.
+    async fn command(
+        &self,
+        caller: &Caller,
+        door: &Door,
+        written: &Written,
+    ) -> Result<Option<Arrived>, ArriveError> {
+        if written.forwarded.is_some() || !written.files.is_empty() {
+            return Ok(None);
+        }
+        let begins = written.text.trim() == "/start" || written.text.starts_with("/start ");
+        let command = Command::parse(&written.text);
+        if command.is_none() && !begins {
+            return Ok(None);
+        }
+        if written.is_edit {
+            return Ok(Some(Arrived::Ignored));
+        }
+        let answer = match command {
+            None => words::hello(&caller.person.name),
+            Some(command) => {
+                let entry = Entry { reply: written.reply.clone(), kind: written.chat.kind };
+                match self.reception.obey(caller, &entry, door.agent, None, command).await {
+                    Ok((_conversation, outcome)) => outcome.to_string(),
+                    Err(ReceiveError::NotTheirs(_)) => {
+                        "This question is not yours to answer.".to_owned()
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
+        let key = format!("{} answer {}", door.channel, written.key);
+        let person = Some(caller.person.id);
+        self.tell.tell(&key, &written.reply, person, &answer).await?;
+        Ok(Some(Arrived::Answered))
+    }
+
+    /// The files of all parts, and words for those that there are not.
+    async fn fetched(
+        &self,
+        door: &Door,
+        caller: &Caller,
+        parts: &[Written],
+        platform: &dyn Listener,
+    ) -> Result<(Vec<Attachment>, Vec<String>), ArriveError> {
+        let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+        for file in parts.iter().flat_map(|part| &part.files) {
+            let RemoteFile { name, media_type, size, .. } = file;
+            if size.is_some_and(|size| size > door.file_bytes) {
+                let most = door.file_bytes / (1024 * 1024);
+                missing.push(words::unfetched(name, &format!("it is larger than {most} MiB")));
+                continue;
+            }
+            let pieces = match platform.fetch(file).await {
+                Ok(pieces) => pieces,
+                Err(FetchError::Lasting { reason }) => {
+                    missing.push(words::unfetched(name, &reason));
+                    continue;
+                }
+                Err(error @ FetchError::Passing { .. }) => return Err(ArriveError::Fetch(error)),
+            };
+            let file = File::New {
+                name: name.clone(),
+                media_type: media_type.clone(),
+                most: door.file_bytes,
+                pieces,
+            };
+            attachments.push(self.reception.attachment(caller.person.id, file).await?);
+        }
+        Ok((attachments, missing))
+    }
+}
+
+fn caller(door: &Door, known: &Known) -> Caller {
+    let acts = known.person.role == Role::Owner && door.owner_acts;
+    let scope = if acts { Scope::Owner } else { Scope::Chat };
+    Caller { person: known.person.clone(), token: None, scope }
+}
+
+/// An album is one message, whichever of its parts comes first.
+fn key(first: &Written) -> String {
+    match &first.album {
+        Some(album) => format!("{}/album {album}", first.chat.id),
+        None => first.key.clone(),
+    }
+}
+
+/// What a model reads: what others wrote stands in a fence, and nothing of it is the writer's word.
+fn text(parts: &[Written], missing: &[String]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let mut line = |piece: &str| {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(piece);
+        };
+        if let Some(quoted) = &part.quoted {
+            let mut fenced = String::new();
+            fence(&mut fenced, &words::quoted(&quoted.by), &quoted.text, KEPT);
+            line(&fenced);
+        }
+        if part.text.is_empty() {
+            continue;
+        }
+        match &part.forwarded {
+            Some(by) => {
+                let mut fenced = String::new();
+                fence(&mut fenced, &words::forwarded(by), &part.text, KEPT);
+                line(&fenced);
+            }
+            None if part.is_edit => line(&format!("{}{}", words::EDITED, part.text)),
+            None => line(&part.text),
+        }
+    }
+    for missing in missing {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(missing);
+    }
+    text
+}
