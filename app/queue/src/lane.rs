@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub enum Class {
     /// Turns; the lane is the conversation.
     Turn,
-    /// Messages on their way out; the lane is the conversation.
+    /// Messages on their way out; the lane is the chat that they go to.
     Delivery,
 }
 

@@ -173,6 +173,18 @@ impl Telegram {
         self.shared.news.notify_waiters();
     }
 
+    /// A group becomes another: what is sent to the old one is refused, with the new one's id.
+    pub fn migrate(&self, user: &User, from: &Chat, to: &Chat) {
+        let mut world = self.world();
+        world.moved.insert(from.id, to.id);
+        world.message_id(to.id);
+        let id = world.message_id(from.id);
+        let moved = updates::message(user, from, id, json!({"migrate_to_chat_id": to.id}));
+        world.tell("message", moved);
+        drop(world);
+        self.shared.news.notify_waiters();
+    }
+
     /// Tells an update as it stands: nothing of it is checked.
     pub fn tell(&self, kind: &str, what: Value) -> i64 {
         let number = self.world().tell(kind, what);

@@ -6,7 +6,7 @@ use famulus_core::{
     inbound::Address,
     outbound::{Outbound, SendError},
 };
-use famulus_scripted_telegram::{Fault, Kind};
+use famulus_scripted_telegram::{Chat, Fault, Kind};
 use std::time::Duration;
 
 async fn send_all(bench: &Bench, message: &Outbound) -> Vec<String> {
@@ -130,6 +130,19 @@ async fn a_rendering_that_is_refused_goes_as_plain_text() {
     send_all(&bench, &bench.message("**Tea** & *more*")).await;
     let sent = bench.telegram.sent_to(7).remove(0);
     assert_eq!((sent.text.as_str(), sent.entities.len()), ("Tea & more", 0));
+}
+
+#[tokio::test]
+async fn what_goes_to_a_group_that_became_another_arrives_there() {
+    let bench = Bench::new().await;
+    let (old, new) = (Chat::group(-4, "Tea"), Chat::group(-1_004, "Tea"));
+    bench.telegram.write(&bench.ada, &old, "hello");
+    bench.telegram.migrate(&bench.ada, &old, &new);
+    let mut message = bench.message("good day");
+    message.to.chat = old.id.to_string();
+    send_all(&bench, &message).await;
+    assert_eq!(bench.telegram.sent_to(old.id), []);
+    assert_eq!(bench.telegram.sent_to(new.id)[0].text, "good day");
 }
 
 #[tokio::test]
