@@ -58,6 +58,10 @@ pub enum Error {
         "no approval `{given}` is waiting; it may have expired, and `famulus approvals` lists the others"
     )]
     NoApproval { given: String },
+    #[error("nobody called `{given}` is known; leave --person out to let in somebody new")]
+    NoPerson { given: String },
+    #[error("several people are called `{given}`; give one of these ids instead: {ids}")]
+    TwoPeople { given: String, ids: String },
     #[error("the parameter `{given}` {why}")]
     Parameter { given: String, why: String },
     #[error("the file {} cannot be read; check its path and permissions", path.display())]
@@ -97,6 +101,8 @@ impl Error {
             | Self::Malformed { .. }
             | Self::NoConversation { .. }
             | Self::NoApproval { .. }
+            | Self::NoPerson { .. }
+            | Self::TwoPeople { .. }
             | Self::Parameter { .. }
             | Self::ReadFile { .. }
             | Self::Write { .. }

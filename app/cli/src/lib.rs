@@ -17,6 +17,7 @@
 
 mod approvals;
 mod blocks;
+mod channel;
 mod chat;
 mod clean;
 mod client;
@@ -27,10 +28,12 @@ mod feed;
 mod history;
 mod input;
 mod interrupts;
+mod outbox;
 mod output;
 mod paint;
 #[cfg(test)]
 mod peer;
+mod people;
 mod plugin;
 mod queue;
 mod schedules;
@@ -48,11 +51,14 @@ use std::io;
 use std::process::ExitCode;
 
 pub use approvals::ApprovalsArgs;
+pub use channel::ChannelArgs;
 pub use chat::ChatArgs;
 pub use connection::{CliEnvironment, Connection, ConnectionArgs, DEFAULT_URL, TokenSource};
 pub use doctor::DoctorArgs;
 pub use error::{Error, Refusal};
 pub use history::HistoryArgs;
+pub use outbox::OutboxArgs;
+pub use people::PeopleArgs;
 pub use plugin::PluginArgs;
 pub use queue::QueueArgs;
 pub use schedules::SchedulesArgs;
@@ -81,6 +87,12 @@ pub enum Command {
     Plugin(PluginArgs),
     /// List, allow and refuse calls that wait for an answer
     Approvals(ApprovalsArgs),
+    /// See who asked to be let in, and let one in
+    People(PeopleArgs),
+    /// List messages that were not delivered, and send one again
+    Outbox(OutboxArgs),
+    /// Show how the chat channels stand
+    Channel(ChannelArgs),
     /// List the schedules
     Schedules(SchedulesArgs),
     /// Show the latest messages
@@ -126,6 +138,9 @@ async fn dispatch(
         }
         Command::Queue(args) => queue::run(args, &client()?, out).await?,
         Command::Approvals(args) => approvals::run(args, &client()?, out).await?,
+        Command::People(args) => people::run(args, &client()?, out).await?,
+        Command::Outbox(args) => outbox::run(args, &client()?, out).await?,
+        Command::Channel(args) => channel::run(args, &client()?, out).await?,
         Command::Schedules(args) => schedules::run(args, &client()?, out).await?,
         Command::History(args) => history::run(args, &client()?, out).await?,
     }

@@ -1,6 +1,9 @@
 //! The commands that ask once, against a scripted server.
 
 use clap::Parser;
+use famulus_core::clock::{Clock as _, SystemClock};
+use famulus_core::ids::PersonId;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -70,6 +73,81 @@ async fn each_command_has_a_table_and_json() {
         assert!(json.get(key).is_some(), "{line} gave {out}");
     }
     assert_eq!(peer.heard("POST", "/queue/dead/7/retry").len(), 1);
+}
+
+#[tokio::test]
+async fn who_may_speak_is_asked_and_said() {
+    let peer = Peer::start(Script::default()).await;
+    let connection = peer.connection(TOKEN);
+    let until = SystemClock.now() + SignedDuration::from_mins(15);
+    let waiting = json!({"pairings": [{"channel": "telegram", "external_id": "7",
+        "name": "Ada\u{1b}[2J", "since": until, "until": until}]});
+    let known = json!({"person": {"id": PersonId::new(), "name": "Ada", "role": "member",
+        "time_zone": "UTC", "language": "en"}, "channel": "telegram", "external_id": "7"});
+    let leaving = json!({"messages": [{"id": "m-1", "to": {"channel": "telegram", "account": "99",
+        "chat": "7"}, "error": "it broke off", "created_at": until}]});
+    let since = SystemClock.now() - SignedDuration::from_mins(2);
+    let down = json!({"channels": [{"channel": "telegram", "account": null, "listening": false,
+        "down": "the token is unknown", "since": since}]});
+    let heard = json!({"channels": [{"channel": "telegram", "account": "99", "listening": true,
+        "down": null, "since": since}]});
+    for (line, end, answer, expected) in [
+        ("people", "/v1/pairings", waiting, &["telegram", "Ada", "7", "15 min"][..]),
+        ("people", "/v1/pairings", json!({"pairings": []}), &["nobody waits"]),
+        (
+            "people pair ABCD2345 --contact",
+            "/v1/pairings",
+            known.clone(),
+            &["Ada may write on telegram", "7"],
+        ),
+        ("outbox", "/v1/outbox", leaving, &["m-1", "may have arrived", "it broke off"]),
+        ("outbox retry m-1", "/v1/outbox/m-1/retry", json!({"retried": true}), &["sent again"]),
+        ("channel", "/v1/channels", down, &["not known yet", "down for 2 min", "the token"]),
+        ("channel status", "/v1/channels", heard, &["99", "heard for 2 min"]),
+        ("channel", "/v1/channels", json!({"channels": []}), &["docs/CHANNELS.md"]),
+    ] {
+        peer.script().answers.push((end, 200, answer));
+        if line == "outbox" {
+            // Asked for one state after the other.
+            peer.script().answers.push((end, 200, json!({"messages": []})));
+        }
+        let (out, ended) = run(&connection, Kind::Plain, line).await;
+        assert!(ended.unwrap(), "{line}");
+        for expected in expected {
+            assert!(out.contains(expected), "{line} gave {out}");
+        }
+        assert!(!out.contains('\u{1b}'), "{line}");
+    }
+    let asked = |number: usize| peer.heard("POST", "/v1/pairings")[number].body.clone();
+    assert_eq!(asked(0), json!({"code": "ABCD2345", "becomes": {"role": "contact"}}));
+
+    let (ada, bob, other) = (PersonId::new(), PersonId::new(), PersonId::new());
+    let all = json!({"people": [{"id": ada, "name": "Ada"}, {"id": bob, "name": "Bob"},
+        {"id": other, "name": "Bob"}]});
+    for (line, expected) in [
+        ("people pair ABCD2345 --person ada", Ok(ada)),
+        (&format!("people pair ABCD2345 --person {bob}"), Ok(bob)),
+        ("people pair ABCD2345 --person Eve", Err("nobody called `Eve`")),
+        ("people pair ABCD2345 --person bob", Err("several people are called `bob`")),
+    ] {
+        peer.script().answers.push(("/v1/people", 200, all.clone()));
+        if expected.is_ok() {
+            peer.script().answers.push(("/v1/pairings", 200, known.clone()));
+        }
+        let (_, ended) = run(&connection, Kind::Plain, line).await;
+        match expected {
+            Ok(person) => {
+                assert!(ended.unwrap(), "{line}");
+                let last = peer.heard("POST", "/v1/pairings").len() - 1;
+                assert_eq!(asked(last), json!({"code": "ABCD2345", "becomes": {"person": person}}));
+            }
+            Err(words) => assert!(ended.unwrap_err().to_string().contains(words), "{line}"),
+        }
+    }
+    peer.script().answers.push(("/v1/pairings", 200, known));
+    assert!(run(&connection, Kind::Plain, "people pair ABCD2345 --me").await.1.unwrap());
+    let last = peer.heard("POST", "/v1/pairings").len() - 1;
+    assert!(asked(last)["becomes"]["person"].is_string(), "{}", asked(last));
 }
 
 #[tokio::test]

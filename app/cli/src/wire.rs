@@ -3,6 +3,7 @@
 
 use famulus_core::approval::{ApprovalState, Asked, Rights};
 use famulus_core::ids::{ApprovalId, BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};
+use famulus_core::inbound::Address;
 use famulus_core::knowledge::KnowledgeKind;
 use famulus_core::message::MessageRole;
 use famulus_core::model::Usage;
@@ -24,6 +25,8 @@ pub(crate) struct Me {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Person {
+    #[serde(default)]
+    pub(crate) id: String,
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) time_zone: String,
@@ -337,4 +340,62 @@ pub(crate) struct NewMessage<'a> {
 pub(crate) enum Meeting {
     Steer,
     Queue,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct People {
+    pub(crate) people: Vec<Person>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Pairings {
+    pub(crate) pairings: Vec<Pairing>,
+}
+
+/// A stranger who has a code.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Pairing {
+    pub(crate) channel: String,
+    pub(crate) external_id: String,
+    pub(crate) name: String,
+    pub(crate) until: Timestamp,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Known {
+    pub(crate) person: Person,
+    pub(crate) channel: String,
+    pub(crate) external_id: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Channels {
+    pub(crate) channels: Vec<Standing>,
+}
+
+/// How a chat channel stands.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) channel: String,
+    #[serde(default)]
+    pub(crate) account: Option<String>,
+    pub(crate) listening: bool,
+    #[serde(default)]
+    pub(crate) down: Option<String>,
+    pub(crate) since: Timestamp,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Outbox {
+    pub(crate) messages: Vec<Leaving>,
+}
+
+/// A message on its way out.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Leaving {
+    pub(crate) id: String,
+    pub(crate) to: Address,
+    #[serde(default)]
+    pub(crate) error: Option<String>,
+    pub(crate) created_at: Timestamp,
 }

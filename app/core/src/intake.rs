@@ -34,6 +34,9 @@ pub trait Keep: Send + Sync {
     /// # Errors
     /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens now.
     async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError>;
+
+    /// The platform answered: whatever was wrong is over.
+    async fn heard(&self);
 }
 
 /// A channel that hears what people write.
@@ -50,6 +53,18 @@ pub trait Listener: Send + Sync + 'static {
 
     /// What an arrival says. It never fails: what cannot be read is [`Happening::Nothing`].
     fn read(&self, account: &str, body: &[u8]) -> Happening;
+
+    /// Says what became of a press of a button, so that it stops turning.
+    ///
+    /// # Errors
+    /// The platform did not take it; the press may be too old.
+    async fn answer_press(&self, press: &Press, told: Option<&str>) -> Result<(), ListenError>;
+
+    /// Leaves a chat of several people.
+    ///
+    /// # Errors
+    /// The platform did not take it.
+    async fn leave(&self, chat: &str) -> Result<(), ListenError>;
 
     /// A file that came with a message, as it is read.
     ///

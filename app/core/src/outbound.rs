@@ -1,10 +1,12 @@
 //! What goes out: one shape for every channel, and what a channel says of itself.
 
-use crate::ids::{ConversationId, OutboundId, PersonId};
+use crate::ids::{ConversationId, OutboundId, PersonId, TurnId};
 use crate::inbound::{Address, Attachment};
+use crate::intake::Listener;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A message on its way out.
@@ -12,12 +14,23 @@ use std::time::Duration;
 pub struct Outbound {
     /// Also the idempotency key: the same id is the same message, however often it is sent.
     pub id: OutboundId,
-    pub person: PersonId,
-    pub conversation: ConversationId,
+    /// Whose files it holds; `None` of what the installation says to nobody it knows.
+    pub person: Option<PersonId>,
+    pub conversation: Option<ConversationId>,
     pub to: Address,
     /// Channel-neutral Markdown.
     pub markdown: String,
     pub attachments: Vec<Attachment>,
+    /// Shown in a row, where the channel has buttons; what they do is also said in words.
+    pub buttons: Vec<Button>,
+}
+
+/// A button under a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Button {
+    pub text: String,
+    /// What a press sends, at most 64 bytes.
+    pub data: String,
 }
 
 /// What a platform counts.
@@ -85,8 +98,30 @@ pub enum ReplyRule {
 pub trait Channel: Send + Sync + 'static {
     fn name(&self) -> &str;
     fn capabilities(&self) -> Capabilities;
-    /// Hands a message over.
-    async fn send(&self, message: &Outbound) -> Result<(), SendError>;
+    /// Messages of the platform that it becomes: always the same of the same message.
+    fn pieces(&self, _message: &Outbound) -> usize {
+        1
+    }
+    /// Hands one of them over, counted from 0.
+    async fn send(&self, message: &Outbound, piece: usize) -> Result<Delivered, SendError>;
+    /// Puts this in the place of a message that the platform took, by its ids. Doing it twice is doing it
+    /// once.
+    async fn edit(&self, _message: &Outbound, _ids: &[String]) -> Result<(), SendError> {
+        let reason = "a message there cannot be changed".to_owned();
+        Err(SendError::Refused { channel: self.name().to_owned(), reason })
+    }
+    /// Whether it shows a reply while it is written.
+    fn grows(&self) -> bool {
+        false
+    }
+    /// Shows what there is of a reply, or that it is being written. What is shown goes by itself.
+    async fn grow(&self, _to: &Address, _turn: TurnId, _so_far: &str) -> Result<(), SendError> {
+        Ok(())
+    }
+    /// Who hears what people write there; `None` where nobody does.
+    fn listener(&self) -> Option<Arc<dyn Listener>> {
+        None
+    }
 }
 
 /// A message that the platform took.
@@ -107,6 +142,9 @@ pub enum SendError {
     /// It never will.
     #[error("{channel} refused the message: {reason}")]
     Refused { channel: String, reason: String },
+    /// Nothing reaches whoever it is for, until they write again.
+    #[error("{channel} lets nothing through to this chat: {reason}")]
+    Unreachable { channel: String, reason: String },
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::ids::{IdentityId, PersonId};
 use crate::inbound::Address;
 use crate::person::Person;
 use async_trait::async_trait;
+use serde::Deserialize;
 
 /// Letters of a code, and how many it has: 31^8 codes, good for minutes, single use.
 pub use crate::approval::{CODE_LENGTH, code_from};
@@ -13,6 +14,17 @@ pub use crate::approval::{CODE_LENGTH, code_from};
 pub const MINUTES: i64 = 15;
 /// Strangers of one account of ours who have a code at the same time; beyond them there is silence.
 pub const PENDING: i64 = 20;
+
+/// How strangers are met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// They get a code, by which the owner lets them in.
+    #[default]
+    Pairing,
+    /// They hear nothing.
+    Allowlist,
+}
 
 /// An account that belongs to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +41,8 @@ pub struct Stranger {
     pub channel: String,
     /// The account of ours that they wrote to.
     pub account: String,
+    /// The chat with them alone, where they wrote.
+    pub chat: Option<String>,
     /// What its holder cannot change.
     pub external_id: String,
     /// As they show themselves; anybody may take any name.
@@ -57,6 +71,9 @@ pub trait Identities: Send + Sync + 'static {
         external_id: &str,
     ) -> Result<Option<Known>, StoreError>;
 
+    /// Notes that somebody wrote in the chat with them alone: they are reached there.
+    async fn seen(&self, identity: IdentityId, chat: &str) -> Result<(), StoreError>;
+
     /// Gives a stranger a code, of which the SHA-256 is kept: one at a time, and within the limits. Asked
     /// again with the same code it answers as before: whoever asks may have died before they told it.
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError>;
@@ -77,4 +94,7 @@ pub trait Tell: Send + Sync + 'static {
         person: Option<PersonId>,
         markdown: &str,
     ) -> Result<(), StoreError>;
+
+    /// Whether something was said by this key.
+    async fn told(&self, key: &str) -> Result<bool, StoreError>;
 }

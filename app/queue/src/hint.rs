@@ -38,10 +38,12 @@ pub enum Topic {
     Event = 4,
     /// A turn was cancelled, an approval was decided, a schedule was changed.
     Control = 8,
+    /// Something that a platform told may be claimed.
+    Arrival = 16,
 }
 
 impl Topic {
-    const ALL: [Self; 4] = [Self::Turn, Self::Delivery, Self::Event, Self::Control];
+    const ALL: [Self; 5] = [Self::Turn, Self::Delivery, Self::Event, Self::Control, Self::Arrival];
 
     fn channel(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl Topic {
             Self::Delivery => "famulus_delivery",
             Self::Event => "famulus_event",
             Self::Control => "famulus_control",
+            Self::Arrival => "famulus_arrival",
         }
     }
 
@@ -66,7 +69,7 @@ pub struct Hints {
 #[derive(Debug)]
 struct Inner {
     worker: WorkerId,
-    local: [watch::Sender<u64>; 4],
+    local: [watch::Sender<u64>; 5],
     outgoing: AtomicU8,
     ready: Notify,
 }

@@ -18,15 +18,18 @@ pub enum Class {
     Turn,
     /// Messages on their way out; the lane is the chat that they go to.
     Delivery,
+    /// What platforms told; the lane is the chat that it happened in.
+    Arrival,
 }
 
 impl Class {
-    pub const ALL: [Self; 2] = [Self::Turn, Self::Delivery];
+    pub const ALL: [Self; 3] = [Self::Turn, Self::Delivery, Self::Arrival];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Turn => "turn",
             Self::Delivery => "delivery",
+            Self::Arrival => "arrival",
         }
     }
 }

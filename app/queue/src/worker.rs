@@ -102,12 +102,13 @@ pub async fn run<H: Handler>(
     let topic = match class {
         Class::Turn => Topic::Turn,
         Class::Delivery => Topic::Delivery,
+        Class::Arrival => Topic::Arrival,
     };
     let mut hint = hints.subscribe(topic);
     let places = Arc::new(Semaphore::new(limits.concurrency));
     let mut receiving = match class {
         Class::Turn => Some(queue.handover.receive(&places, limits.concurrency)),
-        Class::Delivery => None,
+        Class::Delivery | Class::Arrival => None,
     };
     let mut running =
         Running { handler, tasks: JoinSet::new(), held: HashMap::new(), last_beat: Instant::now() };

@@ -12,11 +12,12 @@ use famulus_core::{
     StoreError,
     accept::{AcceptError, Accepted},
     approval::{CODE_LENGTH, Decide, Decided},
+    blob::BlobError,
     fence::fence,
     ids::AgentId,
     inbound::{Attachment, ChatKind, Command, Inbound, Meeting, Source},
     intake::{FetchError, Listener, Press, RemoteFile, Writer, Written},
-    pairing::{Asked, Identities, Known, Stranger, Tell, code_from},
+    pairing::{Access, Asked, Identities, Known, Stranger, Tell, code_from},
     person::{Caller, Role, Scope},
     sent::{Entry, Sent, inbound},
 };
@@ -25,16 +26,6 @@ use std::sync::Arc;
 
 /// Characters of what is passed on or quoted that are kept.
 const KEPT: usize = 8_000;
-
-/// How strangers are met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// They get a code, by which the owner lets them in.
-    #[default]
-    Pairing,
-    /// They hear nothing.
-    Allowlist,
-}
 
 /// What holds for one account of ours on a platform.
 #[derive(Clone, Debug)]
@@ -48,6 +39,8 @@ pub struct Door {
     pub owner_acts: bool,
     /// Bytes of a file that are fetched.
     pub file_bytes: u64,
+    /// Whether the message waits for a file that cannot be had now; else it comes without.
+    pub waits_for_files: bool,
     pub agent: AgentId,
 }
 
@@ -73,6 +66,16 @@ pub enum ArriveError {
     /// A file may be had later.
     #[error("a file could not be fetched")]
     Fetch(#[source] FetchError),
+}
+
+impl ArriveError {
+    /// Whether the same may be received later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Fetch(_) => true,
+            Self::Receive(error) => error.is_passing(),
+        }
+    }
 }
 
 impl From<StoreError> for ArriveError {
@@ -111,12 +114,17 @@ impl Arrivals {
         let known =
             match self.identities.whose(&door.channel, &door.account, &first.from.id).await? {
                 Some(known) if known.is_disabled => return Ok(Arrived::Ignored),
+                // They were let in after it was answered, and before that was settled.
+                Some(_) if self.tell.told(&code_key(door, first)).await? => {
+                    return Ok(Arrived::Coded);
+                }
                 Some(known) => known,
                 None => match self.stranger(door, first, random).await? {
                     Ok(known) => known,
                     Err(arrived) => return Ok(arrived),
                 },
             };
+        self.identities.seen(known.identity, &first.chat.id).await?;
         let caller = caller(door, &known);
         if let Some(answered) = self.command(&caller, door, first).await? {
             return Ok(answered);
@@ -190,6 +198,7 @@ impl Arrivals {
         let stranger = Stranger {
             channel: door.channel.clone(),
             account: door.account.clone(),
+            chat: Some(written.chat.id.clone()),
             external_id: id.clone(),
             name: name.clone(),
             language: language.clone(),
@@ -204,7 +213,7 @@ impl Arrivals {
         match self.identities.ask_in(&stranger, &code).await? {
             Asked::Silent => Ok(Err(Arrived::Ignored)),
             Asked::Coded => {
-                let key = format!("{} code {}", door.channel, written.key);
+                let key = code_key(door, written);
                 self.tell.tell(&key, &written.reply, None, &words::code(&code)).await?;
                 Ok(Err(Arrived::Coded))
             }
@@ -259,18 +268,23 @@ impl Arrivals {
         let (mut attachments, mut missing) = (Vec::new(), Vec::new());
         for file in parts.iter().flat_map(|part| &part.files) {
             let RemoteFile { name, media_type, size, .. } = file;
-            if size.is_some_and(|size| size > door.file_bytes) {
+            let too_large = || {
                 let most = door.file_bytes / (1024 * 1024);
-                missing.push(words::unfetched(name, &format!("it is larger than {most} MiB")));
+                words::unfetched(name, &format!("it is larger than {most} MiB"))
+            };
+            if size.is_some_and(|size| size > door.file_bytes) {
+                missing.push(too_large());
                 continue;
             }
             let pieces = match platform.fetch(file).await {
                 Ok(pieces) => pieces,
-                Err(FetchError::Lasting { reason }) => {
+                Err(error @ FetchError::Passing { .. }) if door.waits_for_files => {
+                    return Err(ArriveError::Fetch(error));
+                }
+                Err(FetchError::Lasting { reason } | FetchError::Passing { reason }) => {
                     missing.push(words::unfetched(name, &reason));
                     continue;
                 }
-                Err(error @ FetchError::Passing { .. }) => return Err(ArriveError::Fetch(error)),
             };
             let file = File::New {
                 name: name.clone(),
@@ -278,7 +292,19 @@ impl Arrivals {
                 most: door.file_bytes,
                 pieces,
             };
-            attachments.push(self.reception.attachment(caller.person.id, file).await?);
+            match self.reception.attachment(caller.person.id, file).await {
+                Ok(attachment) => attachments.push(attachment),
+                // The platform had told another size, or none.
+                Err(ReceiveError::File { source: BlobError::TooLarge { .. }, .. }) => {
+                    missing.push(too_large());
+                }
+                Err(ReceiveError::File { source: BlobError::Cut(_), .. })
+                    if !door.waits_for_files =>
+                {
+                    missing.push(words::unfetched(name, "it always breaks off"));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok((attachments, missing))
     }
@@ -288,6 +314,11 @@ fn caller(door: &Door, known: &Known) -> Caller {
     let acts = known.person.role == Role::Owner && door.owner_acts;
     let scope = if acts { Scope::Owner } else { Scope::Chat };
     Caller { person: known.person.clone(), token: None, scope }
+}
+
+/// By which the code of a stranger is told once.
+fn code_key(door: &Door, written: &Written) -> String {
+    format!("{} code {}", door.channel, written.key)
 }
 
 /// An album is one message, whichever of its parts comes first.

@@ -26,3 +26,20 @@ pub enum ReceiveError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+impl ReceiveError {
+    /// Whether the same may be received later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Accept(AcceptError::Store(error)) => {
+                matches!(error, StoreError::Unavailable(_))
+            }
+            Self::File { source: BlobError::Store(_) | BlobError::Cut(_), .. } => true,
+            Self::NoConversation { .. }
+            | Self::NoFile { .. }
+            | Self::File { .. }
+            | Self::NotTheirs(_)
+            | Self::Accept(_) => false,
+        }
+    }
+}

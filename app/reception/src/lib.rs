@@ -14,7 +14,7 @@ mod files;
 mod receive;
 mod words;
 
-pub use arrive::{Access, Arrivals, ArriveError, Arrived, Door};
+pub use arrive::{Arrivals, ArriveError, Arrived, Door};
 pub use commands::Outcome;
 pub use error::ReceiveError;
 pub use files::{File, NAME, media_type, shown};

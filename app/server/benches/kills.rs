@@ -160,7 +160,7 @@ async fn one_run(server: String, run: Run, mut seed: Seed) -> Result<Value> {
         Run::Deaths { kills, processes, clients, gap_from, gap_to } => {
             ensure!(gap_from < gap_to, "--gap-from is not below --gap-to");
             let tell = |deaths| say(&json!({"deaths": deaths}));
-            let storm = Storm { kills, processes, gap: gap_from..gap_to, tell };
+            let storm = Storm { kills, processes, gap: gap_from..gap_to, guests: 0, tell };
             World::run(settings, async |world| {
                 let done = storm.endure(world, clients, &mut seed).await?;
                 world.check(Faults::Deaths).await?;

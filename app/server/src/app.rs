@@ -1,31 +1,38 @@
 //! The running assistant: every component built with what it asks for, and every task named.
 
 use crate::{
+    channels::{self, ArrivalWorker, Growing},
     config::Config,
     deliveries::DeliveryWorker,
     notices::Notices,
     plugins::{Plugins, fixed_tokens},
-    sweeps,
+    questions, sweeps,
     turns::TurnWorker,
+    unknown,
 };
-use famulus_agent::{Channels, Driver, Limits, LiveTurns};
+use famulus_agent::{Driver, Limits, LiveTurns};
 use famulus_api::{Api, Configured, Grantable, Listeners, Readiness, Standing};
-use famulus_channels::http::outbound::{self as http, HttpChannel};
-use famulus_core::{Clock, model::Model, outbound::Channel, person::Person};
+use famulus_channels::http::outbound as http;
+use famulus_core::{Clock, model::Model, person::Person};
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic, worker};
-use famulus_reception::Reception;
+use famulus_reception::{Arrivals, Reception};
 use famulus_store::{Connect, ConnectError, Store};
 use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
 use famulus_viewers::Hub;
 use jiff::tz::TimeZone;
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::watch};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Messages handed to channels at once.
 const DELIVERIES: usize = 8;
+/// Chats whose messages are taken in at once.
+const ARRIVALS: usize = 8;
 
 /// What an assistant is made of.
 pub struct Parts {
@@ -114,9 +121,9 @@ impl App {
         let zone = config.owner.time_zone.clone().unwrap_or_else(machine_zone);
         let (owner, owner_is_new) = store.ensure_owner(&config.owner.name, &zone).await?;
 
-        let http: Arc<dyn Channel> = Arc::new(HttpChannel::new(config.channels.http.clone())?);
-        let channels: Channels = Arc::new(BTreeMap::from([(http.name().to_owned(), http)]));
         let everything = Arc::new(store.clone());
+        let channels::All { channels, rules } =
+            channels::all(&config.channels, everything.clone())?;
         let idle_tools = plugins.idle_tools();
         let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
@@ -149,12 +156,13 @@ impl App {
                 shutdown.clone(),
             ),
         );
+        let growing = Arc::new(Growing::new(hub.clone(), store.clone(), channels.clone()));
         let limits = watch::Sender::new(config.turns.limits());
         let live = LiveTurns::default();
         let driver = Driver {
             log: everything.clone(),
             events: everything.clone(),
-            viewers: hub.clone(),
+            viewers: growing.clone(),
             model,
             tools: catalogue.clone(),
             knowledge: everything.clone(),
@@ -170,11 +178,12 @@ impl App {
             limits: limits.subscribe(),
             live: live.clone(),
             max_attempts: config.queue.max_attempts,
+            growing,
         });
         tasks.spawn(
             "turns.stop",
             OnExit::ShutDown,
-            live.watch(everything, store.hints.subscribe(Topic::Control), shutdown.clone()),
+            live.watch(everything.clone(), store.hints.subscribe(Topic::Control), shutdown.clone()),
         );
         tasks.spawn(
             "queue.turns",
@@ -191,6 +200,15 @@ impl App {
                 ),
             ),
         );
+        let unknown = Arc::new(Notify::new());
+        {
+            let (notices, news, shutdown) = (notices.clone(), unknown.clone(), shutdown.clone());
+            tasks.spawn_loop("deliveries.unknown", OnExit::Restart, move || {
+                unknown::tell(notices.clone(), news.clone(), shutdown.clone())
+            });
+        }
+        let deliveries =
+            DeliveryWorker { store: store.clone(), channels: channels.clone(), unknown };
         tasks.spawn(
             "queue.deliveries",
             OnExit::ShutDown,
@@ -200,12 +218,57 @@ impl App {
                     store.queue.clone(),
                     Class::Delivery,
                     store.hints.clone(),
-                    Arc::new(DeliveryWorker { store: store.clone(), channels }),
+                    Arc::new(deliveries),
                     worker::Limits { concurrency: DELIVERIES, grace },
                     shutdown.clone(),
                 ),
             ),
         );
+        let reception =
+            Reception { desk: everything.clone(), viewers: hub.clone(), clock: Arc::clone(&clock) };
+        for (name, channel) in channels.iter() {
+            let Some(listener) = channel.listener() else { continue };
+            let (store, name, shutdown) = (store.clone(), name.clone(), shutdown.clone());
+            tasks.spawn_loop("channels.listener", OnExit::Restart, move || {
+                channels::listen(store.clone(), name.clone(), listener.clone(), shutdown.clone())
+            });
+        }
+        if !rules.is_empty() {
+            let arrivals = Arrivals {
+                reception: reception.clone(),
+                identities: everything.clone(),
+                tell: everything.clone(),
+            };
+            let worker = ArrivalWorker {
+                store: store.clone(),
+                channels: channels.clone(),
+                rules,
+                arrivals,
+                file_bytes: config.api.upload_bytes,
+                max_attempts: config.queue.max_attempts,
+            };
+            tasks.spawn(
+                "queue.arrivals",
+                OnExit::ShutDown,
+                holding(
+                    &in_use,
+                    worker::run(
+                        store.queue.clone(),
+                        Class::Arrival,
+                        store.hints.clone(),
+                        Arc::new(worker),
+                        worker::Limits { concurrency: ARRIVALS, grace },
+                        shutdown.clone(),
+                    ),
+                ),
+            );
+        }
+        {
+            let (store, channels, shutdown) = (store.clone(), channels.clone(), shutdown.clone());
+            tasks.spawn_loop("questions", OnExit::Restart, move || {
+                questions::ask(store.clone(), channels.clone(), shutdown.clone())
+            });
+        }
         {
             let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
             tasks.spawn_loop("schedules", OnExit::Restart, move || {
@@ -248,11 +311,7 @@ impl App {
         }
         let api = Api {
             store: store.clone(),
-            reception: Reception {
-                desk: Arc::new(store.clone()),
-                viewers: hub.clone(),
-                clock: Arc::clone(&clock),
-            },
+            reception,
             hub,
             config: config.api,
             readiness: readiness.clone(),

@@ -2,15 +2,19 @@
 
 use async_trait::async_trait;
 use famulus_agent::Channels;
-use famulus_core::{crash, ids::OutboundId, outbound::SendError};
+use famulus_core::{
+    crash,
+    ids::OutboundId,
+    outbound::{Channel, Delivered, SendError},
+};
 use famulus_errors::chain;
 use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},
 };
-use famulus_store::{Error, OutboxState, Store, Undelivered};
-use std::time::Duration;
-use tokio::time::timeout;
+use famulus_store::{DeliveryRecord, Error, OutboxState, Store, Undelivered};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 /// A channel that takes longer has swallowed the message or not; nobody knows.
@@ -27,6 +31,8 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 pub(crate) struct DeliveryWorker {
     pub(crate) store: Store,
     pub(crate) channels: Channels,
+    /// Is told of outcomes that nobody knows.
+    pub(crate) unknown: Arc<Notify>,
 }
 
 #[async_trait]
@@ -57,17 +63,14 @@ impl DeliveryWorker {
             let why = Undelivered::Refused { reason };
             return self.store.delivery_failed(&lease.fence, id, &why).await;
         };
-        if record.state == OutboxState::Sending && !channel.capabilities().idempotent {
+        let may_repeat = channel.capabilities().idempotent || record.edits.is_some();
+        if record.state == OutboxState::Sending && !may_repeat {
             let reason = "the worker that sent it ended before the channel's answer was recorded";
             let why = Undelivered::Unknown { reason: reason.into() };
-            return self.store.delivery_failed(&lease.fence, id, &why).await;
+            return self.failed(lease, id, &why).await;
         }
         self.store.mark_sending(&lease.fence, id).await?;
-        crash::before("delivery.send");
-        let sent = timeout(PATIENCE, channel.send(&record.outbound))
-            .await
-            .unwrap_or_else(|_| Err(SendError::Unknown { channel: channel.name().to_owned() }));
-        crash::after("delivery.send");
+        let sent = self.send(lease, channel.as_ref(), &record).await?;
         metrics::counter!("famulus_deliveries_total",
             "channel" => channel.name().to_owned(),
             "outcome" => if sent.is_ok() { "delivered" } else { "failed" })
@@ -77,8 +80,53 @@ impl DeliveryWorker {
         };
         tracing::warn!(outbound.id = %id, error = %error, "a message was not delivered");
         let sent = Try { number: record.attempts + 1, tried_for: record.tried_for };
-        let why = judged(&error, channel.capabilities().idempotent, sent);
-        self.store.delivery_failed(&lease.fence, id, &why).await
+        let why = judged(&error, may_repeat, sent);
+        self.failed(lease, id, &why).await
+    }
+
+    async fn failed(&self, lease: &Lease, id: OutboundId, why: &Undelivered) -> Result<(), Error> {
+        self.store.delivery_failed(&lease.fence, id, why).await?;
+        if matches!(why, Undelivered::Unknown { .. }) {
+            self.unknown.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Sends what was not taken yet, piece by piece: each is recorded before the next leaves.
+    async fn send(
+        &self,
+        lease: &Lease,
+        channel: &dyn Channel,
+        record: &DeliveryRecord,
+    ) -> Result<Result<(), SendError>, Error> {
+        let message = &record.outbound;
+        if let Some(ids) = &record.edits {
+            crash::before("delivery.send");
+            let edited = timeout(PATIENCE, channel.edit(message, ids)).await.unwrap_or_else(|_| {
+                let (channel, reason) = (channel.name().to_owned(), "no answer".to_owned());
+                Err(SendError::NotSent { channel, reason, after: None })
+            });
+            crash::after("delivery.send");
+            return Ok(edited);
+        }
+        let pieces = channel.pieces(message);
+        for piece in record.taken.len()..pieces {
+            crash::before("delivery.send");
+            let sent = timeout(PATIENCE, channel.send(message, piece))
+                .await
+                .unwrap_or_else(|_| Err(SendError::Unknown { channel: channel.name().to_owned() }));
+            crash::after("delivery.send");
+            let Delivered { id } = match sent {
+                Ok(delivered) => delivered,
+                Err(error) => return Ok(Err(error)),
+            };
+            // Buttons go when what they ask is closed.
+            if piece + 1 < pieces || !message.buttons.is_empty() {
+                let id = id.unwrap_or_default();
+                self.store.piece_taken(&lease.fence, message.id, &id).await?;
+            }
+        }
+        Ok(Ok(()))
     }
 }
 
@@ -111,6 +159,7 @@ fn judged(error: &SendError, idempotent: bool, sent: Try) -> Undelivered {
         SendError::Unknown { .. } if idempotent && goes_on => again(None),
         SendError::Unknown { .. } => Undelivered::Unknown { reason },
         SendError::NotSent { .. } | SendError::Refused { .. } => Undelivered::Refused { reason },
+        SendError::Unreachable { .. } => Undelivered::Unreachable { reason },
     }
 }
 
@@ -127,6 +176,8 @@ mod tests {
             AsTold(Duration),
             Unknown,
             Dead,
+            /// Dead, and nothing reaches the chat.
+            Closed,
         }
         let check = |error: SendError, idempotent, tried_for, expected| {
             let fate = match judged(&error, idempotent, Try { number: 3, tried_for }) {
@@ -134,6 +185,7 @@ mod tests {
                 Undelivered::NotSent { retry_after, .. } => Fate::AsTold(retry_after),
                 Undelivered::Unknown { .. } => Fate::Unknown,
                 Undelivered::Refused { .. } => Fate::Dead,
+                Undelivered::Unreachable { .. } => Fate::Closed,
             };
             assert_eq!(fate, expected, "{error} {idempotent} {tried_for:?}");
         };
@@ -141,6 +193,7 @@ mod tests {
         let busy = |after| SendError::NotSent { channel: channel(), reason: "busy".into(), after };
         let unknown = || SendError::Unknown { channel: channel() };
         let refused = || SendError::Refused { channel: channel(), reason: "no".into() };
+        let blocked = || SendError::Unreachable { channel: channel(), reason: "no".into() };
         let later = Duration::from_secs(77);
         let (soon, long) = (Duration::from_mins(4), Duration::from_hours(23));
         for idempotent in [true, false] {
@@ -150,6 +203,7 @@ mod tests {
             check(busy(None), idempotent, TRIED, Fate::Dead);
             check(busy(Some(later)), idempotent, TRIED, Fate::Dead);
             check(refused(), idempotent, soon, Fate::Dead);
+            check(blocked(), idempotent, soon, Fate::Closed);
         }
         check(unknown(), false, soon, Fate::Unknown);
         check(unknown(), true, long, Fate::Again(Duration::from_secs(2)));

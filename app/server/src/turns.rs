@@ -1,5 +1,6 @@
 //! Works turns: a lease comes in, the driver drives, and the lease is settled.
 
+use crate::channels::Growing;
 use async_trait::async_trait;
 use famulus_agent::{DriveError, Driven, Driver, Limits, LiveTurns};
 use famulus_core::{StoreError, ids::TurnId};
@@ -8,7 +9,7 @@ use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,7 @@ pub(crate) struct TurnWorker {
     pub(crate) limits: watch::Receiver<Limits>,
     pub(crate) live: LiveTurns,
     pub(crate) max_attempts: i32,
+    pub(crate) growing: Arc<Growing>,
 }
 
 #[async_trait]
@@ -31,7 +33,8 @@ impl Handler for TurnWorker {
         let entry = self.live.enter(turn);
         let driver = Driver { limits: *self.limits.borrow(), ..self.driver.clone() };
         let started = tokio::time::Instant::now();
-        let driven = driver.drive(&lease.fence, turn, &entry.stop, &cancel).await;
+        let driving = driver.drive(&lease.fence, turn, &entry.stop, &cancel);
+        let driven = self.growing.beside(turn, driving).await;
         metrics::histogram!("famulus_turn_seconds").record(started.elapsed().as_secs_f64());
         match driven {
             Ok(Driven::Ended(_) | Driven::Parked) => Outcome::Settled,

@@ -114,7 +114,7 @@ impl Store {
         let decided = sqlx::query_as!(
             Row,
             r#"update approval a
-               set state = $2, decided_by = $3, decided_via = $4, decided_at = now()
+               set state = $2, decided_by = $3, decided_via = $4, decided_at = now(), decider_id = $5
                from person p
                where a.id = $1 and a.state = 'pending' and a.expires_at > now()
                  and p.id = coalesce(a.actor_id, a.person_id)
@@ -125,6 +125,7 @@ impl Store {
             state,
             caller.token.map(|token| token.0),
             via,
+            person.0,
         )
         .fetch_optional(&mut *tx)
         .await

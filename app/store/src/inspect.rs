@@ -91,21 +91,25 @@ impl Store {
             return Ok(false);
         };
         let class = read_enum::<Kind>("the class of a job", &class)?;
-        match class {
-            Kind::Turn => sqlx::query!(
+        let update = match class {
+            Kind::Turn => Some(sqlx::query!(
                 "update turn set state = 'queued', error = null, ended_at = null
                  where id = $1 and state = 'failed'",
                 job,
-            ),
-            Kind::Delivery => sqlx::query!(
-                "update outbox set state = 'pending', error = null, ended_at = null, since = now()
+            )),
+            Kind::Delivery => Some(sqlx::query!(
+                "update outbox set state = 'pending', error = null, ended_at = null, since = now(),
+                     outcome_told = false
                  where id = $1 and state in ('failed', 'unknown', 'sending')",
                 job,
-            ),
+            )),
+            // It is there for as long as it has a job.
+            Kind::Arrival => None,
+        };
+        if let Some(update) = update {
+            let done = update.execute(&mut *tx).await;
+            done.map_err(Error::on("revive the dead letter"))?;
         }
-        .execute(&mut *tx)
-        .await
-        .map_err(Error::on("revive the dead letter"))?;
         let revived = inspect::revive(&mut tx, job).await?;
         crash::before("dead.revive");
         tx.commit().await.map_err(Error::on("revive the dead letter"))?;
@@ -113,6 +117,7 @@ impl Store {
         self.hints.announce(match class {
             Kind::Turn => Topic::Turn,
             Kind::Delivery => Topic::Delivery,
+            Kind::Arrival => Topic::Arrival,
         });
         Ok(revived)
     }
@@ -124,4 +129,5 @@ impl Store {
 enum Kind {
     Turn,
     Delivery,
+    Arrival,
 }

@@ -12,10 +12,12 @@ mod accept;
 mod accept_batch;
 mod agents;
 mod approvals;
+mod arrivals;
 mod backup_reports;
 mod blobs;
 mod bundle_age;
 mod calls;
+mod channel_accounts;
 mod codec;
 mod conversations;
 pub mod db;
@@ -33,11 +35,15 @@ mod inspect;
 mod knowledge;
 mod late_calls;
 mod outbox;
+mod pairings;
 mod people;
+mod questions;
+mod reach;
 mod restored;
 mod restoring;
 mod retention;
 mod revisions;
+mod say;
 mod schedules;
 mod schema;
 mod stop;
@@ -45,16 +51,21 @@ mod sweep;
 mod take_up;
 mod titles;
 mod turns;
+mod unknown;
 mod views;
 
 pub use agents::{AgentChange, NewAgent};
+pub use arrivals::StoredArrival;
 pub use backup_reports::{Reader, Report, ReportKind, reader, report_backup};
+pub use channel_accounts::{AccountStanding, Listening};
 pub use db::{Background, Connect, Scope, Store, migrate};
 pub use error::{ConnectError, Error};
 pub use inspect::{DatabaseFacts, QueueReport};
 pub use late_calls::{ExpectedCall, LateState};
 pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
+pub use pairings::{Becomes, Paired, Waiting};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
+pub use questions::{Closed, Unasked};
 pub use restored::{HeldBack, Installation, Invariant, installation, newest_schema, soundness};
 pub use restoring::{Restoring, restore_died, restored};
 pub use retention::{Retention, SweptRows};
@@ -62,7 +73,12 @@ pub use revisions::{BundleError, BundleStream, Describe};
 pub use schedules::{SlotInfo, SlotOutcome};
 pub use stop::Stopped;
 pub use sweep::{Fired, nowhere};
+pub use unknown::UnknownOutcome;
 pub use views::{ConversationView, MessageCursor, MessageView, NotACursor, Page, TurnView};
+
+/// Whose jobs are those that belong to no person.
+pub(crate) const NOBODY: famulus_core::ids::PersonId =
+    famulus_core::ids::PersonId(uuid::Uuid::nil());
 
 /// The agent that every installation has.
 pub const MAIN_AGENT: famulus_core::ids::AgentId =

@@ -12,15 +12,17 @@
 //! outcome is unknown.
 
 use crate::{
+    NOBODY,
     codec::{decode, encode, read_enum, without_nul},
-    db::{Scope, Store, Tx},
+    db::{Scope, Store, Tx, rename},
     error::Error,
+    reach::set_reach,
 };
 use famulus_core::{
     crash,
     ids::{ConversationId, OutboundId, PersonId, TurnId},
     inbound::{Address, Attachment},
-    outbound::Outbound,
+    outbound::{Button, Outbound},
     turn::Fence,
 };
 use famulus_queue::{Class, Instant, Job, hint::Topic, inspect, lane, lane::Progress};
@@ -64,6 +66,11 @@ pub struct DeliveryRecord {
     pub attempts: i32,
     /// How long it has been tried.
     pub tried_for: Duration,
+    /// The platform's ids of the pieces that it took, in order; one that has none is empty.
+    pub taken: Vec<String>,
+    /// Where it takes the place of another message: the platform's ids of that one, of which there are none
+    /// where nobody knows whether it arrived.
+    pub edits: Option<Vec<String>>,
 }
 
 /// Why a message was not delivered.
@@ -76,15 +83,18 @@ pub enum Undelivered {
     Unknown { reason: String },
     /// It never will.
     Refused { reason: String },
+    /// Nor will anything else, until somebody writes there again.
+    Unreachable { reason: String },
 }
 
 /// A message in the list of those on their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxItem {
     pub id: OutboundId,
-    pub person: PersonId,
-    pub conversation: ConversationId,
-    pub turn: TurnId,
+    /// What the installation says by itself may be nobody's.
+    pub person: Option<PersonId>,
+    pub conversation: Option<ConversationId>,
+    pub turn: Option<TurnId>,
     pub to: Address,
     pub state: OutboxState,
     pub attempts: i32,
@@ -98,6 +108,8 @@ pub struct OutboxItem {
 struct Body {
     markdown: String,
     attachments: Vec<Attachment>,
+    #[serde(default)]
+    buttons: Vec<Button>,
 }
 
 /// Puts a message on its way, in the transaction that produced it.
@@ -132,15 +144,21 @@ pub(crate) async fn send(
     Ok(id)
 }
 
+/// Whose rows a delivery writes: those of nobody are the system's.
+fn scope_of(fence: &Fence) -> Scope<'_> {
+    if fence.person == NOBODY { Scope::System } else { Scope::Person(fence.person) }
+}
+
 /// For the delivery worker: every write proves its lease.
 impl Store {
     /// The message of a delivery job; `None` when it is gone.
     pub async fn load_delivery(&self, id: OutboundId) -> Result<Option<DeliveryRecord>, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let row = sqlx::query!(
-            r#"select person_id, conversation_id, address, body, state, attempts,
-                      extract(epoch from now() - since)::float8 as "seconds!"
-               from outbox where id = $1"#,
+            r#"select o.person_id, o.conversation_id, o.address, o.body, o.state, o.attempts, o.taken,
+                      extract(epoch from now() - o.since)::float8 as "seconds!",
+                      e.taken as "edits?"
+               from outbox o left join outbox e on e.id = o.edits where o.id = $1"#,
             id.0,
         )
         .fetch_optional(&mut *tx)
@@ -148,19 +166,22 @@ impl Store {
         .map_err(Error::on("read an outbound message"))?;
         tx.commit().await.map_err(Error::on("read an outbound message"))?;
         let Some(row) = row else { return Ok(None) };
-        let Body { markdown, attachments } = decode("an outbound message", &row.body)?;
+        let Body { markdown, attachments, buttons } = decode("an outbound message", &row.body)?;
         Ok(Some(DeliveryRecord {
             outbound: Outbound {
                 id,
-                person: PersonId(row.person_id),
-                conversation: ConversationId(row.conversation_id),
+                person: row.person_id.map(PersonId),
+                conversation: row.conversation_id.map(ConversationId),
                 to: serde_json::from_value(row.address).map_err(Error::unreadable("an address"))?,
                 markdown,
                 attachments,
+                buttons,
             },
             state: read_enum("the state of an outbound message", &row.state)?,
             attempts: row.attempts,
             tried_for: Duration::try_from_secs_f64(row.seconds).unwrap_or_default(),
+            taken: row.taken,
+            edits: row.edits,
         }))
     }
 
@@ -169,7 +190,7 @@ impl Store {
     /// # Errors
     /// [`Error::LeaseLost`]: it must not be sent.
     pub async fn mark_sending(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
-        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        let mut tx = self.begin(scope_of(fence)).await?;
         lane::guard(&mut tx, Class::Delivery, fence, Progress::None).await?;
         sqlx::query!(
             "update outbox set state = 'sending', attempts = attempts + 1
@@ -185,10 +206,36 @@ impl Store {
         Ok(())
     }
 
+    /// Records that the channel took a piece of the message: only now may the next one leave.
+    ///
+    /// # Errors
+    /// [`Error::LeaseLost`]: the next piece must not be sent.
+    pub async fn piece_taken(
+        &self,
+        fence: &Fence,
+        id: OutboundId,
+        platform_id: &str,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin(scope_of(fence)).await?;
+        lane::guard(&mut tx, Class::Delivery, fence, Progress::None).await?;
+        sqlx::query!(
+            "update outbox set taken = taken || $2::text where id = $1 and state = 'sending'",
+            id.0,
+            without_nul(platform_id),
+        )
+        .execute(&mut *tx)
+        .await
+        .map_err(Error::on("record a piece of a message"))?;
+        crash::before("delivery.piece");
+        tx.commit().await.map_err(Error::on("record a piece of a message"))?;
+        crash::after("delivery.piece");
+        Ok(())
+    }
+
     /// Records that the channel took the message, and ends the job. Also right for a job whose
     /// message is gone.
     pub async fn delivered(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
-        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        let mut tx = self.begin(scope_of(fence)).await?;
         // Completing proves the lease, as giving back and burying do.
         lane::complete(&mut tx, Class::Delivery, fence, id.0).await?;
         set_state(&mut tx, id, OutboxState::Delivered, None).await?;
@@ -202,7 +249,7 @@ impl Store {
         id: OutboundId,
         why: &Undelivered,
     ) -> Result<(), Error> {
-        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        let mut tx = self.begin(scope_of(fence)).await?;
         match why {
             Undelivered::NotSent { reason, retry_after, is_try } => {
                 lane::retry(&mut tx, Class::Delivery, fence, *retry_after, !is_try).await?;
@@ -213,11 +260,18 @@ impl Store {
             }
             Undelivered::Unknown { reason } => {
                 lane::complete(&mut tx, Class::Delivery, fence, id.0).await?;
+                // Whoever is asked twice answers once: of a question nobody need be told.
+                rename(&mut tx, Scope::System).await?;
+                ask_again(&mut tx, id).await?;
                 set_state(&mut tx, id, OutboxState::Unknown, Some(reason)).await?;
             }
-            Undelivered::Refused { reason } => {
+            Undelivered::Refused { reason } | Undelivered::Unreachable { reason } => {
                 let words = without_nul(reason);
                 lane::bury(&mut tx, Class::Delivery, fence, id.0, &words).await?;
+                if let Undelivered::Unreachable { .. } = why {
+                    rename(&mut tx, Scope::System).await?;
+                    unreachable(&mut tx, id).await?;
+                }
                 set_state(&mut tx, id, OutboxState::Failed, Some(reason)).await?;
             }
         }
@@ -252,9 +306,9 @@ impl Store {
             .map(|row| {
                 Ok(OutboxItem {
                     id: OutboundId(row.id),
-                    person: PersonId(row.person_id),
-                    conversation: ConversationId(row.conversation_id),
-                    turn: TurnId(row.turn_id),
+                    person: row.person_id.map(PersonId),
+                    conversation: row.conversation_id.map(ConversationId),
+                    turn: row.turn_id.map(TurnId),
                     to: serde_json::from_value(row.address)
                         .map_err(Error::unreadable("an address"))?,
                     state: read_enum("the state of an outbound message", &row.state)?,
@@ -272,7 +326,8 @@ impl Store {
     pub async fn retry_outbound(&self, id: OutboundId) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::System).await?;
         let Some(row) = sqlx::query!(
-            "update outbox set state = 'pending', error = null, ended_at = null, since = now()
+            "update outbox set state = 'pending', error = null, ended_at = null, since = now(),
+                 outcome_told = false
              where id = $1 and state in ('unknown', 'failed')
              returning person_id, address",
             id.0,
@@ -287,7 +342,7 @@ impl Store {
         if !inspect::revive(&mut tx, id.0).await? {
             let to: Address =
                 serde_json::from_value(row.address).map_err(Error::unreadable("an address"))?;
-            let (lane, person) = (to.lane(), PersonId(row.person_id));
+            let (lane, person) = (to.lane(), row.person_id.map_or(NOBODY, PersonId));
             let job = Job { id: id.0, class: Class::Delivery, lane, person };
             lane::enqueue(&mut tx, Class::Delivery, &[job]).await?;
         }
@@ -318,6 +373,30 @@ async fn set_state(
     .execute(conn)
     .await
     .map_err(Error::on("record a delivery"))?;
+    Ok(())
+}
+
+/// Notes that nothing reaches the chat of a message. A question in it is asked elsewhere.
+async fn unreachable(conn: &mut PgConnection, id: OutboundId) -> Result<(), Error> {
+    let failed = || Error::on("note who is reached");
+    let address = sqlx::query_scalar!("select address from outbox where id = $1", id.0)
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(failed())?;
+    let to: Address = serde_json::from_value(address).map_err(Error::unreadable("an address"))?;
+    set_reach(conn, &to.channel, &to.account, &to.chat, false).await?;
+    ask_again(conn, id).await
+}
+
+/// Has a question asked by another message than this one. It may be about a turn of somebody else's.
+async fn ask_again(conn: &mut PgConnection, id: OutboundId) -> Result<(), Error> {
+    sqlx::query!(
+        "update approval set question = null where question = $1 and state = 'pending'",
+        id.0,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("have a question asked again"))?;
     Ok(())
 }
 

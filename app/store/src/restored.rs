@@ -61,6 +61,11 @@ const INVARIANTS: &[(&str, &str)] = &[
              and not exists (select 1 from queue_job j where j.id = t.id)",
     ),
     (
+        "what platforms told and nobody read has a job",
+        "select count(*) from arrival a
+         where not exists (select 1 from queue_job j where j.id = a.id)",
+    ),
+    (
         "every file is whole, to the last byte",
         "select count(*) from blob b
          cross join lateral (
@@ -205,7 +210,7 @@ impl Store {
         let mut tx = self.begin(Scope::System).await?;
         let held = sqlx::query!(
             "update outbox
-             set state = 'unknown', ended_at = now(),
+             set state = 'unknown', ended_at = now(), outcome_told = true,
                  error = 'the database was restored from a backup; it may have been sent since'
              where state in ('pending', 'sending')"
         )

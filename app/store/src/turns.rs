@@ -73,6 +73,7 @@ impl TurnLog for Store {
             Some(&record.model),
         )
         .await?;
+        let asks = record.calls.iter().any(|call| call.approval.is_some());
         if !record.calls.is_empty() {
             calls::plan(&mut tx, place.host, &record.calls).await?;
         }
@@ -95,6 +96,9 @@ impl TurnLog for Store {
         crash::before("turn.reply");
         tx.commit().await.map_err(Error::on("record a reply"))?;
         crash::after("turn.reply");
+        if asks {
+            self.hints.announce(Topic::Control);
+        }
         Ok(stored)
     }
 

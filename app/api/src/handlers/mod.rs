@@ -4,6 +4,7 @@
 pub(crate) mod agents;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
+pub(crate) mod channels;
 pub(crate) mod chat;
 pub(crate) mod chat_request;
 pub(crate) mod commands;
@@ -14,6 +15,7 @@ pub(crate) mod knowledge;
 pub(crate) mod me;
 pub(crate) mod messages;
 pub(crate) mod outbox;
+pub(crate) mod pairings;
 pub(crate) mod people;
 pub(crate) mod plugins;
 pub(crate) mod queue;

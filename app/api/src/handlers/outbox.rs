@@ -50,9 +50,10 @@ pub(crate) struct Outbox {
 #[derive(Serialize, JsonSchema)]
 struct Leaving {
     id: OutboundId,
-    person: PersonId,
-    conversation_id: ConversationId,
-    turn_id: TurnId,
+    /// Null where the installation says something to somebody it does not know.
+    person: Option<PersonId>,
+    conversation_id: Option<ConversationId>,
+    turn_id: Option<TurnId>,
     to: Address,
     #[schemars(with = "StateName")]
     state: &'static str,

@@ -171,6 +171,17 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::people::NewPerson>()
             .gives::<Person>()
             .status(201),
+        Route::get("/v1/pairings", h::pairings::list, "Strangers who have a code")
+            .owner()
+            .gives::<h::pairings::Pairings>(),
+        Route::post("/v1/pairings", h::pairings::let_in, "Let one in by their code")
+            .owner()
+            .takes::<h::pairings::LetIn>()
+            .gives::<h::pairings::Known>()
+            .errors(&[404]),
+        Route::get("/v1/channels", h::channels::list, "How the chat channels stand")
+            .owner()
+            .gives::<h::channels::Channels>(),
         Route::get("/v1/agents", h::agents::list, "Agents").owner().gives::<h::agents::Agents>(),
         Route::post("/v1/agents", h::agents::create, "Add an agent")
             .owner()

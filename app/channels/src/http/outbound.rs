@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use famulus_core::{
     ids::{ConversationId, OutboundId},
     inbound::Address,
-    outbound::{Capabilities, Channel, Outbound, ReplyRule, SendError},
+    outbound::{Capabilities, Channel, Delivered, Outbound, ReplyRule, SendError},
 };
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::{Response, StatusCode, header::RETRY_AFTER, redirect};
@@ -43,6 +43,10 @@ pub enum SetupError {
         "`channels.telegram.base_url` is not an http or https address without a password in it"
     )]
     TelegramAddress,
+    #[error(
+        "`channels.telegram.allow` holds `{0}`; write user ids, which are numbers, or `*` for everybody"
+    )]
+    TelegramAllow(String),
     #[error("the HTTP client of a channel could not be set up")]
     Client(#[source] reqwest::Error),
 }
@@ -62,7 +66,7 @@ struct Webhook {
 #[derive(Serialize)]
 struct Message<'a> {
     id: OutboundId,
-    conversation_id: ConversationId,
+    conversation_id: Option<ConversationId>,
     to: &'a Address,
     markdown: &'a str,
 }
@@ -108,11 +112,11 @@ impl Channel for HttpChannel {
         }
     }
 
-    async fn send(&self, message: &Outbound) -> Result<(), SendError> {
-        match &self.webhook {
-            None => Ok(()),
-            Some(webhook) => webhook.post(message).await,
+    async fn send(&self, message: &Outbound, _piece: usize) -> Result<Delivered, SendError> {
+        if let Some(webhook) = &self.webhook {
+            webhook.post(message).await?;
         }
+        Ok(Delivered::default())
     }
 }
 
@@ -207,8 +211,8 @@ mod tests {
     fn message() -> Outbound {
         Outbound {
             id: OutboundId::new(),
-            person: PersonId::new(),
-            conversation: ConversationId::new(),
+            person: Some(PersonId::new()),
+            conversation: Some(ConversationId::new()),
             to: Address {
                 channel: NAME.into(),
                 account: "a".into(),
@@ -217,6 +221,7 @@ mod tests {
                 reply_to: None,
             },
             markdown: "hello".into(),
+            buttons: Vec::new(),
             attachments: Vec::new(),
         }
     }
@@ -245,12 +250,12 @@ mod tests {
         String::from_utf8(received).unwrap()
     }
 
-    async fn deliver(answer: &str) -> (Result<(), SendError>, String) {
+    async fn deliver(answer: &str) -> (Result<Delivered, SendError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let channel = channel(&url);
         let message = message();
-        tokio::join!(channel.send(&message), once(listener, answer))
+        tokio::join!(channel.send(&message, 0), once(listener, answer))
     }
 
     #[tokio::test]
@@ -296,10 +301,10 @@ mod tests {
         let nobody = tokio::net::TcpSocket::new_v4().unwrap();
         nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("http://{}/", nobody.local_addr().unwrap());
-        let sent = channel(&url).send(&message()).await;
+        let sent = channel(&url).send(&message(), 0).await;
         assert!(matches!(sent, Err(SendError::NotSent { .. })));
         let silent = HttpChannel::new(Config::default()).unwrap();
-        assert!(silent.send(&message()).await.is_ok());
+        assert!(silent.send(&message(), 0).await.is_ok());
     }
 
     #[test]

@@ -169,8 +169,9 @@ fn refused(status: StatusCode, description: String, parameters: Parameters) -> C
         StatusCode::TOO_MANY_REQUESTS => {
             CallError::Busy { after: parameters.retry_after.map_or(BUSY, Duration::from_secs) }
         }
-        // A malformed token is no path there.
-        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND => CallError::Unauthorized(description),
+        StatusCode::UNAUTHORIZED => CallError::Unauthorized(description),
+        // A malformed token is no path there; a method that an older server does not have is named.
+        StatusCode::NOT_FOUND if description == "Not Found" => CallError::Unauthorized(description),
         StatusCode::CONFLICT => CallError::Conflict(description),
         other if other.is_server_error() => CallError::Down(description),
         other => CallError::Refused {

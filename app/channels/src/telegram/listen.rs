@@ -6,7 +6,7 @@ use super::wire::{FilePath, GetUpdates, Me, Update};
 use async_trait::async_trait;
 use bytes::Bytes;
 use famulus_core::intake::{
-    Arrival, FetchError, Happening, Keep, ListenError, Listener, RemoteFile,
+    Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
 };
 use futures::{StreamExt, stream::BoxStream};
 use serde::Deserialize;
@@ -25,6 +25,8 @@ const KINDS: [&str; 4] = ["message", "edited_message", "callback_query", "my_cha
 const APART: Duration = Duration::from_secs(1);
 /// After a poll that another process ended.
 const CONFLICT: Duration = Duration::from_secs(5);
+/// Characters that a press shows.
+const SHOWN: usize = 200;
 /// Bytes of a file that the platform gives.
 const LARGEST: u64 = 20 * 1024 * 1024;
 
@@ -81,12 +83,18 @@ impl TelegramListener {
         Self { client }
     }
 
-    async fn polled(&self, place: &mut i64, keep: &dyn Keep) -> Result<(), ListenError> {
+    /// Asks what there is, and waits for so many seconds while there is nothing.
+    async fn polled(
+        &self,
+        place: &mut i64,
+        seconds: u64,
+        keep: &dyn Keep,
+    ) -> Result<(), ListenError> {
         let asked =
-            GetUpdates { offset: *place, limit: BATCH, timeout: POLL, allowed_updates: &KINDS };
+            GetUpdates { offset: *place, limit: BATCH, timeout: seconds, allowed_updates: &KINDS };
         let updates: Vec<Box<RawValue>> = self
             .client
-            .call("getUpdates", &asked, Duration::from_secs(POLL))
+            .call("getUpdates", &asked, Duration::from_secs(seconds))
             .await
             .map_err(|error| ended(&error))?;
         let mut arrivals = Vec::with_capacity(updates.len());
@@ -109,6 +117,7 @@ impl TelegramListener {
         if !arrivals.is_empty() {
             keep.keep(arrivals, &next.to_string()).await?;
         }
+        keep.heard().await;
         *place = next;
         Ok(())
     }
@@ -127,11 +136,14 @@ impl Listener for TelegramListener {
 
     async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError {
         let mut place = place.and_then(|place| place.parse().ok()).unwrap_or_default();
+        // Whether the platform hears us is known at once.
+        let mut seconds = 0;
         loop {
             let (before, begun) = (place, Instant::now());
-            if let Err(error) = self.polled(&mut place, keep).await {
+            if let Err(error) = self.polled(&mut place, seconds, keep).await {
                 return error;
             }
+            seconds = POLL;
             // Who answers an empty poll at once is not asked in a circle.
             if place == before {
                 sleep_until(begun + APART).await;
@@ -147,6 +159,20 @@ impl Listener for TelegramListener {
                 Happening::Nothing
             }
         }
+    }
+
+    async fn answer_press(&self, press: &Press, told: Option<&str>) -> Result<(), ListenError> {
+        let shown: String = told.unwrap_or_default().chars().take(SHOWN).collect();
+        let asked = json!({"callback_query_id": press.id, "text": shown});
+        let answered: Result<bool, _> =
+            self.client.call("answerCallbackQuery", &asked, Duration::ZERO).await;
+        answered.map(drop).map_err(|error| ended(&error))
+    }
+
+    async fn leave(&self, chat: &str) -> Result<(), ListenError> {
+        let asked = json!({"chat_id": chat});
+        let left: Result<bool, _> = self.client.call("leaveChat", &asked, Duration::ZERO).await;
+        left.map(drop).map_err(|error| ended(&error))
     }
 
     async fn fetch(

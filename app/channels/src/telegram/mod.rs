@@ -9,7 +9,9 @@
 //! which nobody can change; names and usernames prove nothing.
 
 mod client;
+mod edit;
 mod entities;
+mod grow;
 mod html;
 mod listen;
 mod read;
@@ -17,12 +19,17 @@ mod send;
 mod wire;
 
 use crate::http::outbound::SetupError;
+use async_trait::async_trait;
 use client::Client;
 use famulus_core::{
     blob::Blobs,
+    ids::TurnId,
+    inbound::Address,
     intake::Listener,
-    outbound::{Capabilities, Delivered, Outbound, SendError},
+    outbound::{Capabilities, Channel, Delivered, Outbound, SendError},
+    pairing::Access,
 };
+use grow::Drafts;
 use listen::TelegramListener;
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -40,6 +47,23 @@ pub struct Config {
     pub token: Option<SecretString>,
     /// Of a Bot API server of one's own.
     pub base_url: Option<Url>,
+    /// How strangers are met.
+    pub access: Access,
+    /// User ids that are let in without a code, as contacts; `*` is everybody.
+    pub allow: Vec<String>,
+    /// Whether the owner's account may do what only the owner may.
+    pub owner_acts: OwnerActs,
+}
+
+/// It may, unless somebody says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct OwnerActs(pub bool);
+
+impl Default for OwnerActs {
+    fn default() -> Self {
+        Self(true)
+    }
 }
 
 const BASE: &str = "https://api.telegram.org";
@@ -49,6 +73,7 @@ pub struct Telegram {
     client: Arc<Client>,
     blobs: Arc<dyn Blobs>,
     listener: Arc<TelegramListener>,
+    drafts: Drafts,
 }
 
 impl Telegram {
@@ -57,7 +82,7 @@ impl Telegram {
     /// # Errors
     /// The section cannot be used.
     pub fn new(config: Config, blobs: Arc<dyn Blobs>) -> Result<Option<Self>, SetupError> {
-        let Config { token, base_url } = config;
+        let Config { token, base_url, allow, .. } = config;
         let Some(token) = token else { return Ok(None) };
         let base = match base_url {
             Some(base) => base,
@@ -70,36 +95,50 @@ impl Telegram {
         if !plain {
             return Err(SetupError::TelegramAddress);
         }
+        let is_id = |id: &String| id == "*" || id.parse::<i64>().is_ok_and(|id| id > 0);
+        if let Some(odd) = allow.iter().find(|id| !is_id(id)) {
+            return Err(SetupError::TelegramAllow(odd.clone()));
+        }
         let client = Arc::new(Client::new(base, token).map_err(SetupError::Client)?);
         let listener = Arc::new(TelegramListener::new(Arc::clone(&client)));
-        Ok(Some(Self { client, blobs, listener }))
+        Ok(Some(Self { client, blobs, listener, drafts: Drafts::default() }))
     }
 }
 
-impl Telegram {
-    /// What it can do.
-    pub fn capabilities(&self) -> Capabilities {
+#[async_trait]
+impl Channel for Telegram {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
         send::CAPABILITIES
     }
 
-    /// Messages of Telegram that a message becomes: always the same of the same message.
-    pub fn pieces(&self, message: &Outbound) -> usize {
+    fn pieces(&self, message: &Outbound) -> usize {
         send::pieces(message).len()
     }
 
-    /// Hands one of them over, counted from 0.
-    ///
-    /// # Errors
-    /// It was not sent, may have been, or never will be.
-    pub async fn send(&self, message: &Outbound, piece: usize) -> Result<Delivered, SendError> {
+    async fn edit(&self, message: &Outbound, ids: &[String]) -> Result<(), SendError> {
+        edit::edit(&self.client, message, ids).await
+    }
+
+    fn grows(&self) -> bool {
+        true
+    }
+
+    async fn grow(&self, to: &Address, turn: TurnId, so_far: &str) -> Result<(), SendError> {
+        self.drafts.grow(&self.client, to, turn, so_far).await
+    }
+
+    async fn send(&self, message: &Outbound, piece: usize) -> Result<Delivered, SendError> {
         match send::pieces(message).get(piece) {
             Some(piece) => send::send(&self.client, self.blobs.as_ref(), message, piece).await,
             None => Ok(Delivered::default()),
         }
     }
 
-    /// Who hears what people write to the bot.
-    pub fn listener(&self) -> Arc<dyn Listener> {
-        Arc::clone(&self.listener) as Arc<dyn Listener>
+    fn listener(&self) -> Option<Arc<dyn Listener>> {
+        Some(Arc::clone(&self.listener) as Arc<dyn Listener>)
     }
 }

@@ -8,7 +8,7 @@ use crate::styled::{Styled, read, split};
 use famulus_core::{
     blob::{BlobError, BlobRef, Blobs},
     inbound::Attachment,
-    outbound::{Capabilities, Delivered, Limit, Outbound, ReplyRule, SendError, Unit},
+    outbound::{Button, Capabilities, Delivered, Limit, Outbound, ReplyRule, SendError, Unit},
 };
 use futures::TryStreamExt;
 use reqwest::Body;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Of a text, and of the text below a file.
-const TEXT: Limit = Limit { most: 4096, unit: Unit::Utf16 };
+pub(super) const TEXT: Limit = Limit { most: 4096, unit: Unit::Utf16 };
 const CAPTION: Limit = Limit { most: 1024, unit: Unit::Utf16 };
 /// Bytes of a picture, and of any other file.
 const PHOTO_BYTES: u64 = 10_000_000;
@@ -74,7 +74,9 @@ pub(super) async fn send(
     // Each thing is corrected once, and nothing was sent before it.
     for _ in 0..4 {
         let asked = match piece {
-            Piece::Text(styled) => text(client, &to, styled, rendering).await,
+            Piece::Text(styled) => {
+                text(client, &to, styled, buttons(message, piece), rendering).await
+            }
             Piece::File(file, caption) => {
                 let opened = Opened::open(blobs, message, file).await?;
                 opened.send(client, &to, caption.as_ref(), rendering).await
@@ -140,7 +142,7 @@ impl To {
 }
 
 /// Ids are numbers there; one that is none is refused there, by its name.
-fn number(id: &str) -> Value {
+pub(super) fn number(id: &str) -> Value {
     id.parse::<i64>().map_or_else(|_| json!(id), |number| json!(number))
 }
 
@@ -151,13 +153,28 @@ fn write(styled: &Styled, rendering: Rendering) -> String {
     }
 }
 
+/// Buttons stand under the last text.
+fn buttons<'a>(message: &'a Outbound, piece: &Piece<'_>) -> &'a [Button] {
+    let all = pieces(message);
+    let last = all.iter().rev().find(|piece| matches!(piece, Piece::Text(_)));
+    if last == Some(piece) { &message.buttons } else { &[] }
+}
+
 async fn text(
     client: &Client,
     to: &To,
     styled: &Styled,
+    buttons: &[Button],
     rendering: Rendering,
 ) -> Result<Taken, CallError> {
     let mut fields = to.fields();
+    if !buttons.is_empty() {
+        let row: Vec<Value> = buttons
+            .iter()
+            .map(|button| json!({"text": button.text, "callback_data": button.data}))
+            .collect();
+        fields.insert("reply_markup".to_owned(), json!({"inline_keyboard": [row]}));
+    }
     fields.insert("text".to_owned(), json!(write(styled, rendering)));
     if rendering == Rendering::Html {
         fields.insert("parse_mode".to_owned(), json!("HTML"));
@@ -178,8 +195,10 @@ impl Opened {
         message: &Outbound,
         file: &Attachment,
     ) -> Result<Self, SendError> {
+        let gone = || refused(format!("the file `{}` is nobody's", file.name));
+        let person = message.person.ok_or_else(gone)?;
         let (blob, pieces) =
-            blobs.get(message.person, file.blob.id).await.map_err(|error| match error {
+            blobs.get(person, file.blob.id).await.map_err(|error| match error {
                 BlobError::Missing { .. } => refused(format!("the file `{}` is gone", file.name)),
                 BlobError::TooLarge { .. } | BlobError::Cut(_) | BlobError::Store(_) => {
                     not_sent("the file could not be read".to_owned(), None)
@@ -237,7 +256,7 @@ fn method(blob: &BlobRef) -> (&'static str, &'static str) {
     }
 }
 
-fn failed(error: &CallError) -> SendError {
+pub(super) fn failed(error: &CallError) -> SendError {
     match error {
         CallError::Unreached(_) | CallError::Down(_) | CallError::Conflict(_) => {
             not_sent(error.to_string(), None)
@@ -246,6 +265,9 @@ fn failed(error: &CallError) -> SendError {
         // Somebody may give a new one before the day is over.
         CallError::Unauthorized(_) => not_sent(error.to_string(), Some(UNKNOWN)),
         CallError::Unanswered(_) => SendError::Unknown { channel: NAME.to_owned() },
+        CallError::Refused { code: 403, description, .. } => {
+            SendError::Unreachable { channel: NAME.to_owned(), reason: description.clone() }
+        }
         CallError::Refused { .. } => refused(error.to_string()),
     }
 }
@@ -254,6 +276,6 @@ fn not_sent(reason: String, after: Option<Duration>) -> SendError {
     SendError::NotSent { channel: NAME.to_owned(), reason, after }
 }
 
-fn refused(reason: String) -> SendError {
+pub(super) fn refused(reason: String) -> SendError {
     SendError::Refused { channel: NAME.to_owned(), reason }
 }

@@ -40,8 +40,8 @@ impl Bench {
     pub(crate) fn message(&self, markdown: &str) -> Outbound {
         Outbound {
             id: OutboundId::new(),
-            person: PersonId::new(),
-            conversation: ConversationId::new(),
+            person: Some(PersonId::new()),
+            conversation: Some(ConversationId::new()),
             to: Address {
                 channel: "telegram".into(),
                 account: "99".into(),
@@ -50,14 +50,18 @@ impl Bench {
                 reply_to: None,
             },
             markdown: markdown.to_owned(),
+            buttons: Vec::new(),
             attachments: Vec::new(),
         }
     }
 }
 
 pub(crate) fn channel(base: &str, token: &str, files: &Arc<Files>) -> Channel {
-    let config =
-        Config { token: Some(token.to_owned().into()), base_url: Some(base.parse().unwrap()) };
+    let config = Config {
+        token: Some(token.to_owned().into()),
+        base_url: Some(base.parse().unwrap()),
+        ..Config::default()
+    };
     Channel::new(config, Arc::clone(files) as Arc<dyn Blobs>).unwrap().unwrap()
 }
 
@@ -123,4 +127,6 @@ impl Keep for Kept {
         *self.place.lock() = Some(place.to_owned());
         Ok(())
     }
+
+    async fn heard(&self) {}
 }

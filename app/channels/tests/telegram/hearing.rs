@@ -1,7 +1,10 @@
 //! What people write, heard once and in order, whatever the platform does.
 
 use crate::bench::{Bench, Kept, TOKEN, channel};
-use famulus_core::intake::{FetchError, Happening, ListenError, Listener, Written};
+use famulus_core::{
+    intake::{FetchError, Happening, ListenError, Listener, Written},
+    outbound::Channel as _,
+};
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_scripted_telegram::{Fault, Telegram};
 use futures::TryStreamExt;
@@ -54,7 +57,7 @@ fn texts(listener: &dyn Listener, kept: &Kept) -> Vec<String> {
 #[tokio::test]
 async fn every_message_is_heard_once_and_in_order_on_bad_days_too() {
     let bench = Bench::new().await;
-    let listener = bench.channel.listener();
+    let listener = bench.channel.listener().unwrap();
     let kept = Arc::new(Kept::default());
     let tasks = listen(Arc::clone(&listener), Arc::clone(&kept));
     let faults = [
@@ -92,7 +95,7 @@ async fn what_cannot_be_read_is_kept_and_passed() {
     bench.telegram.tell("message", serde_json::json!({"chat": "no chat", "text": 7}));
     bench.telegram.tell("something_new", serde_json::json!([1, 2]));
     bench.telegram.write(&bench.ada, &bench.ada.chat(), "behind it");
-    let listener = bench.channel.listener();
+    let listener = bench.channel.listener().unwrap();
     let kept = Arc::new(Kept::default());
     let tasks = listen(Arc::clone(&listener), Arc::clone(&kept));
     until("all is confirmed", || bench.telegram.unconfirmed() == 0).await;
@@ -104,7 +107,7 @@ async fn what_cannot_be_read_is_kept_and_passed() {
 #[tokio::test]
 async fn nothing_is_confirmed_that_was_not_kept() {
     let bench = Bench::new().await;
-    let listener = bench.channel.listener();
+    let listener = bench.channel.listener().unwrap();
     let kept = Kept::default();
     *kept.fails.lock() = 1;
     let error = listener.listen(None, &kept).await;
@@ -115,7 +118,7 @@ async fn nothing_is_confirmed_that_was_not_kept() {
 #[tokio::test]
 async fn a_listener_says_what_is_wrong_and_what_to_do() {
     let bench = Bench::new().await;
-    let listener = bench.channel.listener();
+    let listener = bench.channel.listener().unwrap();
     assert_eq!(listener.account().await.unwrap(), "99");
     let kept = Kept::default();
     bench.telegram.set_webhook(Some("https://elsewhere.example"));
@@ -132,7 +135,7 @@ async fn a_listener_says_what_is_wrong_and_what_to_do() {
         assert!(said.contains("channels.telegram.token") && said.contains("BotFather"), "{said}");
         assert!(!said.contains("secret") && !said.contains("127.0.0.1"), "{said}");
     }
-    let nobody = channel("http://127.0.0.1:1", TOKEN, &bench.files).listener();
+    let nobody = channel("http://127.0.0.1:1", TOKEN, &bench.files).listener().unwrap();
     let error = nobody.listen(None, &kept).await;
     assert!(matches!(error, ListenError::Passing { .. }), "{error}");
 }
@@ -142,7 +145,7 @@ async fn an_older_poll_gives_way_to_a_newer_one() {
     let bench = Bench::new().await;
     let place = Some("200000".to_owned());
     let (first, second) = (Kept::default(), Kept::default());
-    let (one, two) = (bench.channel.listener(), bench.channel.listener());
+    let (one, two) = (bench.channel.listener().unwrap(), bench.channel.listener().unwrap());
     let older = one.listen(place.clone(), &first);
     let newer = async {
         sleep(Duration::from_millis(200)).await;
@@ -174,7 +177,7 @@ async fn a_file_is_fetched_as_it_was_sent() {
         "file_id": handle, "file_unique_id": "u", "file_name": "report.pdf",
         "mime_type": "application/pdf", "file_size": bytes.len()}});
     bench.telegram.send(&bench.ada, &bench.ada.chat(), document);
-    let listener = bench.channel.listener();
+    let listener = bench.channel.listener().unwrap();
     let written = heard(&bench.telegram, listener.as_ref()).await.pop().unwrap();
     assert_eq!(written.text, "the report");
     let file = &written.files[0];

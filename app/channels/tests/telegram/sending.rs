@@ -3,8 +3,9 @@
 use crate::bench::{Bench, channel};
 use bytes::Bytes;
 use famulus_core::{
+    ids::TurnId,
     inbound::Address,
-    outbound::{Outbound, SendError},
+    outbound::{Button, Channel as _, Outbound, SendError},
 };
 use famulus_scripted_telegram::{Chat, Fault, Kind};
 use std::time::Duration;
@@ -104,6 +105,7 @@ async fn what_was_not_sent_is_told_from_what_may_have_been() {
             SendError::NotSent { after, .. } => (format!("not sent {after:?}"), arrived),
             SendError::Unknown { .. } => ("unknown".to_owned(), arrived),
             SendError::Refused { reason, .. } => (format!("refused: {reason}"), arrived),
+            SendError::Unreachable { reason, .. } => (format!("unreachable: {reason}"), arrived),
         }
     };
     let told = |fate: &str| (fate.to_owned(), 0);
@@ -114,8 +116,8 @@ async fn what_was_not_sent_is_told_from_what_may_have_been() {
     assert_eq!(fate(Fault::CutAfter).await, ("unknown".to_owned(), 1));
     assert_eq!(fate(Fault::Malformed).await, ("unknown".to_owned(), 1));
     let blocked = Fault::Refused(403, "Forbidden: bot was blocked by the user".into());
-    let refused = "refused: it refuses: Forbidden: bot was blocked by the user";
-    assert_eq!(fate(blocked).await, told(refused));
+    let unreachable = "unreachable: Forbidden: bot was blocked by the user";
+    assert_eq!(fate(blocked).await, told(unreachable));
     assert_eq!(fate(Fault::Refused(401, "Unauthorized".into())).await, told("not sent Some(60s)"));
     let nobody = channel("http://127.0.0.1:1", "1:x", &bench.files);
     let away = nobody.send(&bench.message("tea"), 0).await.unwrap_err();
@@ -161,4 +163,61 @@ async fn files_that_are_gone_or_too_large_are_refused_by_name() {
     let gone = Outbound { attachments: vec![file], ..bench.message("") };
     let error = bench.channel.send(&gone, 0).await.unwrap_err().to_string();
     assert!(error.contains("`report.pdf` is gone"), "{error}");
+}
+
+/// A question: its buttons stand under it until something takes its place.
+#[tokio::test]
+async fn buttons_stand_under_the_last_words_until_these_are_changed() {
+    let bench = Bench::new().await;
+    let button = |text: &str| Button { text: text.into(), data: format!("/{text} CODE") };
+    let question = Outbound {
+        buttons: vec![button("yes"), button("no")],
+        ..bench.message(&"May I? ".repeat(1_000))
+    };
+    let mut ids = Vec::new();
+    for piece in 0..bench.channel.pieces(&question) {
+        ids.extend(bench.channel.send(&question, piece).await.unwrap().id);
+    }
+    let sent = bench.telegram.sent_to(7);
+    assert_eq!(sent.len(), 2);
+    assert!(sent[0].buttons.is_empty());
+    let pair = |text: &str| (text.to_owned(), format!("/{text} CODE"));
+    assert_eq!(sent[1].buttons, [[pair("yes"), pair("no")]]);
+    let answer = bench.message("**Approved** by Ada");
+    for _ in 0..2 {
+        // Whoever died behind it does it again.
+        bench.channel.edit(&answer, &ids).await.unwrap();
+    }
+    let closed = &bench.telegram.sent_to(7)[1];
+    assert_eq!((closed.text.as_str(), closed.edits), ("Approved by Ada", 1));
+    assert!(closed.buttons.is_empty());
+    // Nobody knows whether the question arrived.
+    bench.channel.edit(&answer, &[]).await.unwrap();
+    let gone = bench.channel.edit(&answer, &["999".to_owned()]).await.unwrap_err();
+    assert!(matches!(gone, SendError::Refused { .. }), "{gone}");
+}
+
+#[tokio::test]
+async fn a_reply_is_shown_while_it_grows_and_an_older_server_is_told_that_somebody_writes() {
+    let bench = Bench::new().await;
+    let (to, turn) = (bench.message("").to, TurnId::new());
+    bench.channel.grow(&to, turn, "").await.unwrap();
+    assert_eq!(bench.telegram.actions(), [(7, "typing".to_owned())]);
+    bench.channel.grow(&to, turn, "**One** two").await.unwrap();
+    let long = "tea ".repeat(2_000);
+    bench.channel.grow(&to, turn, &long).await.unwrap();
+    let drafts = bench.telegram.drafts();
+    assert_eq!(drafts[0], (7, "One two".to_owned()));
+    assert!(long.ends_with(&format!("{} ", drafts[1].1.trim())), "the end of it is shown");
+    let busy = Fault::Busy(3);
+    bench.telegram.fault("sendmessagedraft", busy);
+    let later = bench.channel.grow(&to, turn, "more").await.unwrap_err();
+    assert!(matches!(later, SendError::NotSent { after: Some(_), .. }), "{later}");
+    let older = Fault::Refused(404, "Not Found: method not found".into());
+    bench.telegram.fault("sendmessagedraft", older);
+    bench.channel.grow(&to, turn, "more").await.unwrap();
+    bench.channel.grow(&to, turn, "and more").await.unwrap();
+    assert_eq!(bench.telegram.actions().len(), 3);
+    assert_eq!(bench.telegram.drafts().len(), 2);
+    assert_eq!(bench.telegram.sent_to(7), [], "none of it is a message");
 }

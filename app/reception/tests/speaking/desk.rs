@@ -12,11 +12,13 @@ use famulus_core::{
     event::{Envelope, EventId, List, Viewers},
     ids::{AgentId, ApprovalId, BlobId, ConversationId, IdentityId, MessageId, PersonId, TurnId},
     inbound::{Address, Chat, ChatKind, Inbound},
-    intake::{FetchError, Happening, Keep, ListenError, Listener, RemoteFile, Writer, Written},
-    pairing::{Asked, Identities, Known, Stranger, Tell},
+    intake::{
+        FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile, Writer, Written,
+    },
+    pairing::{Access, Asked, Identities, Known, Stranger, Tell},
     person::{Caller, Person, Role, Scope},
 };
-use famulus_reception::{Access, Arrivals, Arrived, Door, Reception};
+use famulus_reception::{Arrivals, Arrived, Door, Reception};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -78,6 +80,7 @@ impl Bench {
             listed: listed.iter().map(ToString::to_string).collect(),
             owner_acts: true,
             file_bytes: 1_000,
+            waits_for_files: true,
             agent: AgentId::new(),
         };
         Self { desk, arrivals, door }
@@ -251,6 +254,10 @@ impl Identities for Desk {
         Ok(self.people.lock().get(id).cloned())
     }
 
+    async fn seen(&self, _: IdentityId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError> {
         let mut coded = self.coded.lock();
         let known = coded.iter().find(|(id, _)| *id == stranger.external_id);
@@ -287,6 +294,10 @@ impl Tell for Desk {
         }
         Ok(())
     }
+
+    async fn told(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.told.lock().iter().any(|known| known.key == key))
+    }
 }
 
 #[async_trait]
@@ -301,6 +312,14 @@ impl Listener for Desk {
 
     fn read(&self, _: &str, _: &[u8]) -> Happening {
         Happening::Nothing
+    }
+
+    async fn answer_press(&self, _: &Press, _: Option<&str>) -> Result<(), ListenError> {
+        Ok(())
+    }
+
+    async fn leave(&self, _: &str) -> Result<(), ListenError> {
+        Ok(())
     }
 
     async fn fetch(

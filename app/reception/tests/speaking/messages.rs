@@ -4,8 +4,9 @@ use crate::desk::{Bench, CODE, written};
 use famulus_core::{
     inbound::{ChatKind, Source, Target},
     intake::{Listener, Quoted, RemoteFile, Written},
+    pairing::Access,
 };
-use famulus_reception::{Access, ArriveError, Arrived};
+use famulus_reception::{ArriveError, Arrived};
 use std::slice::from_ref;
 
 fn file(handle: &str, size: Option<u64>) -> RemoteFile {
@@ -106,5 +107,24 @@ async fn a_file_that_cannot_be_had_is_told_and_one_that_can_be_later_is_waited_f
     let accepted = bench.desk.accepted.lock();
     assert_eq!(accepted[0].text, "look\n[the file never.pdf is missing: it is gone]");
     assert!(accepted[1].text.contains("[the file large.pdf is missing: it is larger than"));
+    assert!(accepted.iter().all(|one| one.attachments.is_empty()));
+}
+
+#[tokio::test]
+async fn a_message_does_not_wait_for_its_file_for_ever() {
+    let mut bench = Bench::new(Access::Pairing, &[]);
+    bench.door.waits_for_files = false;
+    bench.desk.remote.lock().insert("lied".into(), vec![b'x'; 2_000]);
+    let with = |key: &str, handle: &str, size| Written {
+        key: key.into(),
+        files: vec![file(handle, size)],
+        ..written("owner", "look")
+    };
+    assert!(matches!(bench.arrive(&[with("1", "later", None)]).await, Arrived::Accepted(_)));
+    // It is larger than the platform had told.
+    assert!(matches!(bench.arrive(&[with("2", "lied", Some(10))]).await, Arrived::Accepted(_)));
+    let accepted = bench.desk.accepted.lock();
+    assert!(accepted[0].text.contains("[the file later.pdf is missing: "), "{}", accepted[0].text);
+    assert!(accepted[1].text.contains("[the file lied.pdf is missing: it is larger than"));
     assert!(accepted.iter().all(|one| one.attachments.is_empty()));
 }

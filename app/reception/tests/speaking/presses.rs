@@ -3,9 +3,9 @@
 use crate::desk::Bench;
 use famulus_core::{
     intake::{Press, Writer},
+    pairing::Access,
     person::Scope,
 };
-use famulus_reception::Access;
 
 fn press(from: &str, code: &str) -> Press {
     let from = Writer { id: from.into(), name: from.into(), language: None };

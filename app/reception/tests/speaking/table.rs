@@ -1,9 +1,14 @@
 //! Every pair of a way of meeting strangers and somebody who writes, in a direct chat and a group, a
 //! message and a command.
 
-use crate::desk::{Bench, Told, written};
-use famulus_core::{inbound::ChatKind, message::Provenance, person::Scope};
-use famulus_reception::{Access, Arrived};
+use crate::desk::{Bench, Told, known, written};
+use famulus_core::{
+    inbound::ChatKind,
+    message::Provenance,
+    pairing::Access,
+    person::{Role, Scope},
+};
+use famulus_reception::Arrived;
 use std::slice::from_ref;
 
 /// What is seen from outside.
@@ -102,6 +107,12 @@ async fn a_stranger_is_told_once_and_then_there_is_silence() {
     for _ in 0..2 {
         assert_eq!(bench.arrive(from_ref(&message)).await, Arrived::Coded);
     }
+    // Nor is it theirs when the owner lets them in before the end of it is settled.
+    let stranger = known("stranger", Role::Member, false);
+    bench.desk.people.lock().insert("stranger".into(), stranger);
+    assert_eq!(bench.arrive(from_ref(&message)).await, Arrived::Coded);
+    assert_eq!(bench.desk.accepted.lock().len(), 0);
+    bench.desk.people.lock().remove("stranger");
     for number in 2..100 {
         message.key = format!("chat of stranger/{number}");
         let arrived = bench.arrive_with(from_ref(&message), [1 + number % 30; 8]).await;

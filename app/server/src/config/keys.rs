@@ -160,6 +160,18 @@ pub const KEYS: &[Key] = &[
         "name of the variable with the webhook's signing secret",
     ),
     restart("channels.http.webhook_secret.file", "file with the webhook's signing secret"),
+    restart("channels.telegram.token.env", "name of the variable with the bot's token"),
+    restart("channels.telegram.token.file", "file with the bot's token, as BotFather gave it"),
+    restart("channels.telegram.base_url", "address of a Bot API server of your own"),
+    restart(
+        "channels.telegram.access",
+        "how strangers are met: `pairing` gives them a code for you, `allowlist` is silent",
+    ),
+    restart(
+        "channels.telegram.allow",
+        "user ids that are let in without a code, as contacts; `*` is everybody",
+    ),
+    restart("channels.telegram.owner_acts", "whether your account there may approve"),
     restart(
         "cluster.sandbox_namespace",
         "where Plugins and their Pods are; plugins run nowhere without it",

@@ -172,4 +172,5 @@ pub struct TokenSecret {
 #[serde(deny_unknown_fields, default)]
 pub struct Channels {
     pub http: famulus_channels::http::outbound::Config,
+    pub telegram: famulus_channels::telegram::Config,
 }

@@ -34,10 +34,10 @@ mod soak {
 /// Backs an installation up in the middle of work and at rest, and restores both.
 async fn round_trip(kills: u32) -> Result<()> {
     let mut seed = fresh_seed("a round trip");
-    let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()?) };
     World::run(settings, async |world| {
         let folder = tempfile::tempdir()?;
-        let storm = Storm { kills, processes: 3, gap: 150..400, tell: |_| {} };
+        let storm = Storm { kills, processes: 3, gap: 150..400, guests: 1, tell: |_| {} };
         let (_, middle) = tokio::try_join!(
             storm.endure(world, 6, &mut seed),
             in_the_middle(&world.database.url, folder.path()),

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stderr, reason = "a run that failed is had again by its seed")]
 
 mod backups;
+mod chats;
 mod matrix;
 mod poison;
 mod postgres;

@@ -2,7 +2,7 @@
 //! at which a process stands still until somebody else has taken over, and then goes on.
 
 use crate::{
-    alone, goes, judged, server,
+    alone, chats, goes, judged, server,
     support::{
         client::Meeting,
         script::{Script, Word},
@@ -53,13 +53,19 @@ pub(crate) struct Case {
 impl Case {
     /// Every point that the scenario reaches, on both sides.
     pub(crate) fn all(visit: u64, fate: Fate) -> impl Iterator<Item = Self> {
-        let points = POINTS.iter().filter(|point| !ELSEWHERE.contains(point));
+        let of_chats = |point: &str| {
+            point == chats::REFUSED || chats::POINTS.iter().any(|(of, _)| *of == point)
+        };
+        let of_deliveries = |point: &str| ["delivery.sending", "delivery.send"].contains(&point);
+        let points = POINTS.iter().filter(move |point| {
+            !ELSEWHERE.contains(point) && (!of_chats(point) || of_deliveries(point))
+        });
         points.flat_map(move |point| {
             ["before", "after"].map(|side| Self { point, side, visit, fate })
         })
     }
 
-    fn plan(&self) -> String {
+    pub(crate) fn plan(&self) -> String {
         // A start looks for work before it serves, and finds none.
         let looks = if (self.point, self.side) == ("queue.claim", "before") { 8 } else { 1 };
         let stand = if self.fate == Fate::Stands { ":stand" } else { "" };
@@ -194,7 +200,7 @@ async fn one_case(world: &World, case: Case) -> Result<()> {
 }
 
 /// Waits for the process to die by its point, and starts it again without one.
-async fn reborn(world: &World) -> Result<()> {
+pub(crate) async fn reborn(world: &World) -> Result<()> {
     let begun = Instant::now();
     let status = loop {
         match world.fleet.ended(0)? {
@@ -208,7 +214,7 @@ async fn reborn(world: &World) -> Result<()> {
 }
 
 /// Waits for the process to stand still at its point, has another one take over, and lets it go on.
-async fn awakened(world: &World) -> Result<()> {
+pub(crate) async fn awakened(world: &World) -> Result<()> {
     let begun = Instant::now();
     while !world.fleet.stands_still(0)? {
         ensure!(begun.elapsed() < PATIENCE, "the point was never reached");

@@ -43,11 +43,11 @@ async fn is_noticed(safety: &'static str, signs: &[&str]) -> Result<()> {
     const STORMS: u32 = 10;
     let _turn = alone().await;
     let mut seed = fresh_seed("a storm without a safety");
-    let plain = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    let plain = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()?) };
     let settings = Settings { sabotage: Some(safety), ..plain };
     for storm in 1..=STORMS {
         let found = World::run(settings.clone(), async |world| {
-            let storm = Storm { kills: 60, processes: 3, gap: 150..400, tell: |_| {} };
+            let storm = Storm { kills: 60, processes: 3, gap: 150..400, guests: 1, tell: |_| {} };
             // Work without a safety may end badly, or never. The checker says what is left of it.
             let ended = storm.endure(world, 6, &mut seed).await;
             let mut found = judged(world).await?;
@@ -68,10 +68,10 @@ async fn is_noticed(safety: &'static str, signs: &[&str]) -> Result<()> {
 /// `gap` is in milliseconds, between two deaths.
 async fn deaths(kills: u32, clients: usize, gap: Range<u64>) -> Result<()> {
     let mut seed = fresh_seed("random deaths");
-    let settings = Settings { max_attempts: 1_000_000, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000_000, chats: true, ..Settings::new(server()?) };
     World::run(settings, async |world| {
         let tell = |deaths| eprintln!("{deaths} deaths");
-        let storm = Storm { kills, processes: 3, gap, tell };
+        let storm = Storm { kills, processes: 3, gap, guests: 2, tell };
         let done = storm.endure(world, clients, &mut seed).await?;
         eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
         world.check(Faults::Deaths).await

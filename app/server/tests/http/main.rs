@@ -37,6 +37,8 @@ mod rights;
 mod room;
 mod schemathesis;
 mod steering;
+mod telegram;
+mod telegram_questions;
 mod terminal;
 mod unread;
 mod viewers;

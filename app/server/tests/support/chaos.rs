@@ -1,6 +1,6 @@
 //! Random deaths: processes killed or stopped for longer than their leases, database sessions cut.
 
-use crate::support::{seed::Seed, workload::chatter, world::World};
+use crate::support::{chats::Guest, seed::Seed, workload::chatter, world::World};
 use anyhow::{Result, bail, ensure};
 use futures::future::try_join_all;
 use rustix::process::Signal;
@@ -22,6 +22,8 @@ pub(crate) struct Storm {
     pub(crate) processes: usize,
     /// Milliseconds between two.
     pub(crate) gap: Range<u64>,
+    /// People on a chat platform.
+    pub(crate) guests: i64,
     /// Is told of every hundredth death.
     pub(crate) tell: fn(u32),
 }
@@ -49,10 +51,15 @@ impl Storm {
             world.fleet.start(place).await?;
         }
         let person = world.person().await?;
+        let guests =
+            try_join_all((0..self.guests).map(|n| Guest::let_in(world, &person, 7_000 + n)));
+        let guests = guests.await?;
         let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
         let talking = try_join_all(
             (0..clients).map(|_| chatter(world, person.clone(), seed.fork(), no_more.clone())),
         );
+        let chatting = guests.iter().map(|guest| guest.chatter(seed.fork(), no_more.clone()));
+        let chatting = try_join_all(chatting.collect::<Vec<_>>());
         let blowing = seed.fork();
         let storm = async {
             let done = self.blow(world, blowing).await;
@@ -60,7 +67,7 @@ impl Storm {
             done
         };
         let working = async {
-            let (_, done) = tokio::try_join!(talking, storm)?;
+            let (_, _, done) = tokio::try_join!(talking, chatting, storm)?;
             world.settle(PATIENCE).await?;
             end.cancel();
             Ok(done)

@@ -5,7 +5,8 @@
 //! workload ─► client ─► fleet of famulus-harness ─► Postgres
 //!    │                      │       ▲                  │
 //!    │          counter ◄───┤     chaos                │
-//!    │       deliveries ◄───┘                          │
+//!    │       deliveries ◄───┤                          │
+//!    └── chats ─► telegram ◄┘                          │
 //!    └──────────► checker: what was asked, what was counted, what is stored ◄┘
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! product. Everything listens on loopback, on ports of the system's choice.
 
 pub(crate) mod chaos;
+pub(crate) mod chats;
 pub(crate) mod checker;
 pub(crate) mod client;
 pub(crate) mod counter;

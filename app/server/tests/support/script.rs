@@ -46,6 +46,8 @@ pub(crate) struct Script {
     pub(crate) steps: Vec<Vec<Word>>,
     /// Each reply streams for longer.
     pub(crate) long: bool,
+    /// The reply is longer than any platform takes in one message.
+    pub(crate) book: bool,
     /// The first stream breaks off in the middle.
     pub(crate) cut: bool,
     /// The provider refuses to answer, and the turn fails.
@@ -77,7 +79,9 @@ impl Script {
                 let _infallible = write!(text, " {}", word.text());
             }
         }
-        for (is, word) in [(self.long, " long"), (self.cut, " cut"), (self.fails, " fail")] {
+        let words =
+            [(self.long, " long"), (self.book, " book"), (self.cut, " cut"), (self.fails, " fail")];
+        for (is, word) in words {
             text.push_str(if is { word } else { "" });
         }
         text

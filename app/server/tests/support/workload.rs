@@ -50,6 +50,14 @@ pub(crate) fn now() -> i64 {
     SystemClock.now().as_microsecond()
 }
 
+/// A message that somebody wrote on a chat platform.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) number: u64,
+    pub(crate) chat: i64,
+    pub(crate) script: Script,
+}
+
 /// A schedule that was made: its script runs once, when it is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduled {
@@ -72,6 +80,7 @@ pub(crate) struct Log {
 #[derive(Clone, Default)]
 struct Inner {
     sent: Vec<Sent>,
+    written: Vec<Written>,
     scheduled: Vec<Scheduled>,
     /// When somebody asked to stop, and was answered.
     stops: Vec<(Uuid, Span)>,
@@ -84,6 +93,15 @@ impl Log {
 
     pub(crate) fn scheduled(&self) -> Vec<Scheduled> {
         self.inner.lock().scheduled.clone()
+    }
+
+    /// In the order of each chat.
+    pub(crate) fn written(&self) -> Vec<Written> {
+        self.inner.lock().written.clone()
+    }
+
+    pub(crate) fn write(&self, written: Written) {
+        self.inner.lock().written.push(written);
     }
 
     /// The stops of a conversation.
@@ -105,7 +123,7 @@ impl Log {
         (!sent.script.ignored).then_some(!sent.script.denied)
     }
 
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -1,6 +1,7 @@
 //! One run: a database, a fleet on it, a counter, a receiver, and everybody's logs.
 
 use crate::support::{
+    chats,
     checker::{self, Faults, leases},
     client::Client,
     counter::Counter,
@@ -11,6 +12,7 @@ use crate::support::{
 };
 use anyhow::{Result, bail, ensure};
 use famulus_lifecycle::Tasks;
+use famulus_scripted_telegram::Telegram;
 use futures::FutureExt;
 use std::{fs, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -31,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) max_attempts: u32,
     /// The safety that is taken out.
     pub(crate) sabotage: Option<&'static str>,
+    /// Whether people write on a chat platform, too.
+    pub(crate) chats: bool,
 }
 
 impl Settings {
@@ -41,6 +45,7 @@ impl Settings {
             pace: Duration::from_millis(5),
             max_attempts: 5,
             sabotage: None,
+            chats: false,
         }
     }
 }
@@ -50,6 +55,8 @@ pub(crate) struct World {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) counter: Counter,
     pub(crate) receiver: Receiver,
+    /// Where people chat, if they do.
+    pub(crate) telegram: Option<Telegram>,
     pub(crate) log: Arc<Log>,
     pub(crate) settings: Settings,
     folder: TempDir,
@@ -68,6 +75,9 @@ impl World {
         world.counter.hold(false);
         for place in world.fleet.taken() {
             world.fleet.kill(place).await?;
+        }
+        if let Some(telegram) = &world.telegram {
+            telegram.stop().await;
         }
         world.tasks.shutdown();
         let _stragglers = world.tasks.drain(Duration::from_millis(200)).await;
@@ -95,8 +105,11 @@ impl World {
             ("--pace-ms", settings.pace.as_millis().to_string()),
             ("--max-attempts", settings.max_attempts.to_string()),
         ];
-        let arguments =
-            arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
+        let telegram =
+            if settings.chats { Some(Telegram::start(chats::TOKEN).await?) } else { None };
+        let there = telegram.iter().map(|telegram| ("--telegram", telegram.base_url()));
+        let arguments = arguments.into_iter().chain(there);
+        let arguments = arguments.flat_map(|(name, value)| [name.to_owned(), value]).collect();
         let variables = settings.sabotage.map(|safety| ("FAMULUS_SABOTAGE", safety.to_owned()));
         let logs = folder.path().to_owned();
         let fleet = Fleet::new(arguments, variables.into_iter().collect(), logs);
@@ -105,6 +118,7 @@ impl World {
             fleet: Arc::new(fleet),
             counter,
             receiver,
+            telegram,
             log: Arc::default(),
             settings,
             folder,
@@ -127,11 +141,21 @@ impl World {
             (select count(*) || ' turns' from turn
              where state in ('queued', 'running', 'waiting') having count(*) > 0),
             (select count(*) || ' deliveries' from outbox
-             where state in ('pending', 'sending') having count(*) > 0),
+             where state in ('pending', 'sending')
+                or (state = 'unknown' and turn_id is not null and not outcome_told)
+             having count(*) > 0),
+            (select count(*) || ' questions' from approval
+             where question is not null and state <> 'pending' and not is_shown_closed
+             having count(*) > 0),
             (select count(*) || ' schedules' from schedule
              where enabled and next_due is not null having count(*) > 0),
             (select count(*) || ' jobs' from queue_job where not dead having count(*) > 0))";
         let begun = Instant::now();
+        let unheard = || self.telegram.as_ref().map_or(0, Telegram::unconfirmed);
+        while unheard() > 0 {
+            ensure!(begun.elapsed() < patience, "{} updates were not heard", unheard());
+            sleep(Duration::from_millis(30)).await;
+        }
         loop {
             let open: Result<String, _> =
                 sqlx::query_scalar(OPEN).fetch_one(&self.database.admin).await;

@@ -9,7 +9,7 @@ use famulus_store::{Connect, soundness};
 use sqlx::{AssertSqlSafe, Executor as _};
 
 /// How each invariant is broken, alone: past the constraints that keep it, as a torn disk would.
-const BROKEN: [(&str, &str); 10] = [
+const BROKEN: [(&str, &str); 11] = [
     ("one person is the owner", "update person set role = 'member'"),
     ("every turn has its conversation", "delete from conversation"),
     ("every message has its turn, in the same conversation", "delete from turn"),
@@ -26,6 +26,11 @@ const BROKEN: [(&str, &str); 10] = [
     (
         "every turn that has not ended has a job",
         "delete from queue_job; update queue_lane set pending = 0",
+    ),
+    (
+        "what platforms told and nobody read has a job",
+        "insert into arrival (id, channel, account, key, chat, body, random)
+         values (gen_random_uuid(), 'pigeon', 'loft', '1', 'chat', '', '12345678')",
     ),
     ("every file is whole, to the last byte", "update blob_piece set data = data || '!'::bytea"),
     ("every file that a message has is there", "delete from blob_piece; delete from blob"),

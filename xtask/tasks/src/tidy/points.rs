@@ -49,35 +49,42 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 23] = [
+const READS: [(&str, &[&str]); 30] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
     ("app/store/src/approvals.rs", &["approvals"]),
+    ("app/store/src/arrivals.rs", &["arrivals_from"]),
     ("app/store/src/backup_reports.rs", &["reader"]),
     ("app/store/src/blobs.rs", &["blob", "piece"]),
+    ("app/store/src/channel_accounts.rs", &["accounts"]),
     ("app/store/src/conversations.rs", &["conversation", "conversations"]),
     ("app/store/src/event_table.rs", &["events_after", "list_marks", "stream_start"]),
     ("app/store/src/inspect.rs", &["database_facts", "queue_report"]),
     ("app/store/src/knowledge.rs", &["digest", "knowledge", "knowledge_entry"]),
     ("app/store/src/late_calls.rs", &["is_late", "late_call"]),
     ("app/store/src/outbox.rs", &["load_delivery", "outbox"]),
+    ("app/store/src/pairings.rs", &["pairings", "whose"]),
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
     ("app/store/src/restored.rs", &["installation", "installation", "installation", "soundness"]),
     ("app/store/src/restoring.rs", &["restored"; 2]),
     ("app/store/src/revisions.rs", &["described", "bundle_of", "bundle_piece"]),
+    ("app/store/src/questions.rs", &["closed_questions", "unasked_questions"]),
+    ("app/store/src/reach.rs", &["origin_of"]),
+    ("app/store/src/say.rs", &["was_said"]),
     ("app/store/src/schedules/mod.rs", &["schedules", "schedule", "schedule_slots"]),
     ("app/store/src/stop.rs", &["cancel_turn"]),
     ("app/store/src/sweep.rs", &["next_slot"]),
     ("app/store/src/take_up.rs", &["stored_events"]),
     ("app/store/src/turns.rs", &["cancelled"]),
+    ("app/store/src/unknown.rs", &["untold_outcomes"]),
     ("app/store/src/views.rs", &["messages", "turn", "turn_of"]),
 ];
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 34] = [
+const LISTED: [(&str, &[&str], &str); 37] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -99,6 +106,18 @@ const LISTED: [(&str, &[&str], &str); 34] = [
     ),
     ("app/store/src/blobs.rs", &["discard"], "what is left of a file goes by retention"),
     ("app/store/src/bundle_age.rs", &["forget_revisions"], "a sweep, which comes again"),
+    (
+        "app/store/src/channel_accounts.rs",
+        &[
+            "account_is",
+            "channel_is_down",
+            "channel_is_down",
+            "hold_account",
+            "leave_account",
+            "take_account",
+        ],
+        "a lease, which ends by itself, and what is said of it",
+    ),
     ("app/store/src/conversations.rs", &["ensure_conversation", "rename"], "requests, repeated"),
     ("app/store/src/db.rs", &["ping"], "a look whether the database answers"),
     ("app/store/src/db.rs", &["rename", "take_role"], "it holds for its transaction or session"),
@@ -128,6 +147,11 @@ const LISTED: [(&str, &[&str], &str); 34] = [
         "the start, and requests of the owner's, which are repeated",
     ),
     (
+        "app/store/src/reach.rs",
+        &["may_reach", "note_chat"],
+        "what a platform told, which is read again",
+    ),
+    (
         "app/store/src/restored.rs",
         &["hold_back", "hold_messages", "pass_over_due"],
         "a restore, which begins again on an empty database",
@@ -155,6 +179,7 @@ const LISTED: [(&str, &[&str], &str); 34] = [
     ),
     ("app/store/src/sweep.rs", &["start"], "within `schedule.fire`"),
     ("app/store/src/titles.rs", &["title_of_turn"], "a title is asked for again by the next turn"),
+    ("app/store/src/unknown.rs", &["outcome_told"], "a note behind a notice that is told once"),
     ("app/tools/src/builtin/run_plugin_tool/mod.rs", &["send"], "within `plugin.call`"),
 ];
 

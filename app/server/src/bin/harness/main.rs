@@ -36,6 +36,8 @@ use url::Url;
 const DRAIN: Duration = Duration::from_secs(10);
 /// Signs deliveries; the receiver of a test does not check.
 const WEBHOOK_SECRET: &str = "known to every crash test";
+/// The bot of the scripted Telegram.
+const TELEGRAM_TOKEN: &str = "99:known-to-every-crash-test";
 
 #[derive(Parser)]
 #[command(about = "The assistant as the crash tests run it")]
@@ -52,6 +54,9 @@ struct Args {
     /// Where replies are delivered
     #[arg(long)]
     webhook: Url,
+    /// The scripted Telegram whose bot it is
+    #[arg(long)]
+    telegram: Option<Url>,
     /// How long a lease lasts without a heartbeat
     #[arg(long, default_value_t = 1000)]
     lease_ms: u64,
@@ -144,6 +149,9 @@ fn config(args: &Args) -> Config {
     config.owner.time_zone = Some("UTC".to_owned());
     config.channels.http.webhook_url = Some(args.webhook.clone());
     config.channels.http.webhook_secret = Some(WEBHOOK_SECRET.into());
+    config.channels.telegram.token =
+        args.telegram.as_ref().map(|_there_is_one| TELEGRAM_TOKEN.into());
+    config.channels.telegram.base_url.clone_from(&args.telegram);
     config.queue.max_attempts = args.max_attempts;
     config.queue.lease_seconds = args.lease_ms as f64 / 1000.0;
     config.queue.grace_seconds = 0.2;

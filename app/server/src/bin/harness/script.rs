@@ -18,6 +18,8 @@ use std::{fmt::Write as _, sync::Arc};
 /// Pieces of a reply, and of a `long` one.
 const PIECES: usize = 8;
 const LONG: usize = 60;
+/// Characters of each piece of a `book`, which no platform takes in one message.
+const PAGE: usize = 120;
 
 /// One reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,7 @@ struct Script {
     /// Each call with its position in the script.
     steps: Vec<Vec<(usize, Tool)>>,
     long: bool,
+    book: bool,
     cut: bool,
     fails: bool,
 }
@@ -70,10 +73,15 @@ pub(crate) fn reply(messages: &[Arc<Message>]) -> Reply {
         .collect();
     let long = scripts.iter().any(|script| script.long);
     let cut = scripts.iter().any(|script| script.cut) && !of_turn().any(|m| is_interrupted(m));
+    // Each piece of a book names its message.
+    let book = scripts.iter().find(|script| script.book).map(|script| script.number);
     let pieces = |heading: &str| {
-        let count = if long { LONG } else { PIECES };
+        let count = if long || book.is_some() { LONG } else { PIECES };
         let mut pieces = vec![format!("{heading}:")];
-        pieces.extend((0..count).map(|place| format!(" {place}")));
+        pieces.extend((0..count).map(|place| match book {
+            Some(number) => format!(" {number}x{place:0>PAGE$}"),
+            None => format!(" {place}"),
+        }));
         pieces
     };
     let mut numbers = String::new();
@@ -145,7 +153,8 @@ impl Script {
             let (number, rest) = script.split_once(':')?;
             Some((number.trim().parse().ok()?, rest))
         })?;
-        let mut script = Self { number, steps: Vec::new(), long: false, cut: false, fails: false };
+        let mut script =
+            Self { number, steps: Vec::new(), long: false, book: false, cut: false, fails: false };
         let mut place = 0;
         for step in rest.split(';') {
             let mut calls = Vec::new();
@@ -158,6 +167,10 @@ impl Script {
                     "note" => Tool::Note,
                     "long" => {
                         script.long = true;
+                        continue;
+                    }
+                    "book" => {
+                        script.book = true;
                         continue;
                     }
                     "cut" => {
@@ -214,6 +227,7 @@ mod tests {
                 number: 7,
                 steps: vec![vec![(0, Tool::A), (1, Tool::B)], vec![(2, Tool::Note)]],
                 long: true,
+                book: false,
                 cut: true,
                 fails: false,
             }

@@ -1,15 +1,23 @@
 //! Every acknowledged message is there once, and has exactly one turn, which has ended and answers
-//! it, failed over what it was asked, or was stopped after the message.
+//! it, failed over what it was asked, or was stopped after the message. What was written on a platform,
+//! and what the owner was told, is read in `chats`.
 
-use super::tables::{Tables, Turn};
+use super::{
+    chats,
+    tables::{Tables, Turn},
+};
 use crate::support::{workload::Sent, world::World};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
     let mut by_key: BTreeMap<&str, Vec<Uuid>> = BTreeMap::new();
-    for message in tables.all_messages() {
-        if let Some(key) = &message.external_id {
+    let of_chats = |turn: &Uuid| tables.turns.get(turn).is_some_and(chats::is_of_chat);
+    let mut notices: BTreeSet<Uuid> = BTreeSet::new();
+    for message in tables.all_messages().filter(|message| !of_chats(&message.turn)) {
+        if chats::is_notice(message.external_id.as_deref()) {
+            notices.insert(message.turn);
+        } else if let Some(key) = &message.external_id {
             by_key.entry(key).or_default().push(message.id);
         }
     }
@@ -52,7 +60,8 @@ pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
         found.push(format!("{key}: stored as {there:?}, but never acknowledged"));
     }
     for turn in tables.turns.values() {
-        if !turns.contains(&turn.id) && turn.schedule_id.is_none() {
+        let elsewhere = chats::is_of_chat(turn) || notices.contains(&turn.id);
+        if !turns.contains(&turn.id) && turn.schedule_id.is_none() && !elsewhere {
             found.push(format!("turn {}: nobody asked for it", turn.id));
         }
         let users = tables.of_turn(turn.id).iter().filter(|message| message.is("user"));

@@ -98,6 +98,11 @@ fn asked(world: &World, tables: &Tables) -> Vec<(u64, Script, Uuid)> {
             (sent.number, sent.script, turn.map_or(sent.ack.turn, |turn| turn.id))
         })
         .collect();
+    for written in world.log.written() {
+        if let Some(turn) = super::chats::turn_of(tables, &written) {
+            asked.push((written.number, written.script, turn));
+        }
+    }
     for scheduled in world.log.scheduled() {
         let schedules = tables.schedules.iter().filter(|row| row.note == scheduled.note);
         let turn = schedules

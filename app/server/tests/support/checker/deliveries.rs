@@ -1,7 +1,10 @@
 //! Every reply was delivered once by its id, in the order of the turns, as it stands in the
-//! transcript; and whoever gets no reply is told why.
+//! transcript; and whoever gets no reply is told why. What stands in a chat is read in `chats`.
 
-use super::tables::{Outbound, Tables};
+use super::{
+    chats::is_of_chat,
+    tables::{Outbound, Tables},
+};
 use crate::support::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -9,11 +12,13 @@ use uuid::Uuid;
 pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
     let mut by_turn: BTreeMap<Uuid, Vec<&Outbound>> = BTreeMap::new();
     for outbound in &tables.outbox {
-        by_turn.entry(outbound.turn).or_default().push(outbound);
+        if let Some(turn) = outbound.turn {
+            by_turn.entry(turn).or_default().push(outbound);
+        }
     }
     for turn in tables.turns.values() {
         let sent = by_turn.get(&turn.id).map_or(&[][..], Vec::as_slice);
-        let wanted = turn.origin_channel.as_deref() == Some("http");
+        let wanted = turn.origin_channel.as_deref() == Some("http") || is_of_chat(turn);
         let tries = world.log.tries(turn.id);
         if sent.len() != if wanted { tries } else { 0 } {
             found.push(format!("turn {}: is {}, sent {} replies", turn.id, turn.state, sent.len()));
@@ -49,12 +54,12 @@ pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
             found.push(format!("delivery {}: arrived as {:?}", delivery.id, delivery.markdown));
         }
         if ids.insert(delivery.id)
-            && let Some(turn) = tables.turns.get(&outbound.turn)
+            && let Some(turn) = outbound.turn.and_then(|turn| tables.turns.get(&turn))
         {
             arrived.entry(delivery.conversation).or_default().push(turn.ord);
         }
     }
-    for outbound in &tables.outbox {
+    for outbound in tables.outbox.iter().filter(|outbound| outbound.channel == "http") {
         let arrived = ids.contains(&outbound.id.to_string());
         if outbound.state != "delivered" || !arrived {
             found.push(format!(

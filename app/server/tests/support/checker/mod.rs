@@ -6,6 +6,7 @@
 
 mod accepted;
 mod calls;
+mod chats;
 mod constraints;
 mod deliveries;
 mod files;
@@ -41,6 +42,7 @@ pub(crate) async fn check(world: &World, faults: Faults) -> Result<Vec<String>> 
     transcript::check(&tables, &mut found);
     schedules::check(world, &tables, &mut found);
     deliveries::check(world, &tables, &mut found);
+    chats::check(world, &tables, &mut found);
     queue::check(&tables, &mut found);
     leases::check(&world.database.admin, &mut found).await?;
     shown::check(world, &tables, faults, &mut found).await?;

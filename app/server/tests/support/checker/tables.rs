@@ -132,14 +132,17 @@ pub(super) struct Approval {
 #[derive(FromRow)]
 struct OutboxRow {
     id: Uuid,
-    turn_id: Uuid,
+    turn_id: Option<Uuid>,
+    channel: String,
     state: String,
     body: Vec<u8>,
 }
 
 pub(super) struct Outbound {
     pub(super) id: Uuid,
-    pub(super) turn: Uuid,
+    /// None of what the installation says to somebody it does not know.
+    pub(super) turn: Option<Uuid>,
+    pub(super) channel: String,
     pub(super) state: String,
     pub(super) markdown: String,
 }
@@ -349,15 +352,18 @@ async fn calls(admin: &PgPool) -> Result<Vec<Call>> {
 }
 
 async fn outbox(admin: &PgPool) -> Result<Vec<Outbound>> {
-    let rows: Vec<OutboxRow> =
-        sqlx::query_as("select id, turn_id, state, body from outbox order by id")
-            .fetch_all(admin)
-            .await?;
+    let rows: Vec<OutboxRow> = sqlx::query_as(
+        "select id, turn_id, address ->> 'channel' as channel, state, body
+             from outbox order by id",
+    )
+    .fetch_all(admin)
+    .await?;
     rows.into_iter()
         .map(|row| {
             let body: Value = serde_json::from_slice(&row.body)?;
             let markdown = body["markdown"].as_str().unwrap_or_default().to_owned();
-            Ok(Outbound { id: row.id, turn: row.turn_id, state: row.state, markdown })
+            let OutboxRow { id, turn_id: turn, channel, state, .. } = row;
+            Ok(Outbound { id, turn, channel, state, markdown })
         })
         .collect()
 }

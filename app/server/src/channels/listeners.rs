@@ -1,0 +1,161 @@
+//! One process listens to an account at a time; the others stand by.
+//!
+//! ```text
+//! account? ─► take it (a lease of seconds) ─► listen and keep, the lease renewed beside it
+//!     ▲            └─ somebody has it: look again each second      │
+//!     └───────── it failed: said, and tried again later ◄──────────┘
+//! ```
+
+use async_trait::async_trait;
+use famulus_core::{
+    StoreError,
+    intake::{Arrival, Keep, ListenError, Listener},
+};
+use famulus_errors::chain;
+use famulus_store::{Error, Listening, Store};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Another process takes over so long after the one that listened has died; a turn's worker may be
+/// missed for a shorter time.
+const LONGEST_LEASE: Duration = Duration::from_secs(8);
+/// A lease is renewed so often in its time.
+const RENEWED: u32 = 4;
+/// Between two looks whether an account is free.
+const LOOK: Duration = Duration::from_secs(1);
+/// After a failure: a second, doubling, up to a minute; what somebody has to mend is looked at again then.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+struct Kept<'a> {
+    store: &'a Store,
+    listening: &'a Listening,
+    /// Whether it was said that the platform answers.
+    said: AtomicBool,
+}
+
+#[async_trait]
+impl Keep for Kept<'_> {
+    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError> {
+        self.store.keep_arrivals(self.listening, &arrivals, place).await
+    }
+
+    async fn heard(&self) {
+        if self.said.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.store.account_is(self.listening, None).await {
+            self.said.store(false, Ordering::Relaxed);
+            tracing::debug!(error = %chain(&error), "that all is well is said after the next poll");
+        }
+    }
+}
+
+/// Listens for as long as the process runs. A channel that fails stops nothing else.
+pub(crate) async fn listen(
+    store: Store,
+    channel: String,
+    listener: Arc<dyn Listener>,
+    shutdown: CancellationToken,
+) {
+    let mut failures = 0;
+    // Known from the first answer on: whoever stands by need not ask the platform each second.
+    let mut account = None;
+    while !shutdown.is_cancelled() {
+        let begun = Instant::now();
+        let heard = tokio::select! {
+            heard = once(&store, &channel, &mut account, listener.as_ref(), &shutdown) => heard,
+            () = shutdown.cancelled() => return,
+        };
+        let pause = match heard {
+            Ok(()) => {
+                failures = 0;
+                LOOK
+            }
+            Err(error) => {
+                // What went well for long does not stand in one row with what failed before.
+                failures = if begun.elapsed() > LONGEST_PAUSE { 1 } else { failures + 1 };
+                tracing::warn!(channel, error = %chain(&error), "nothing is heard there now");
+                if account.is_none() {
+                    // Which account it is was not known yet, or is asked again.
+                    let _it_is_logged = store.channel_is_down(&channel, &error.to_string()).await;
+                }
+                pause_after(&error, failures)
+            }
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+fn pause_after(error: &ListenError, failures: u32) -> Duration {
+    let doubled = FIRST_PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(6));
+    match error {
+        ListenError::Passing { after: Some(after), .. } => (*after).min(LONGEST_PAUSE),
+        ListenError::Lasting { .. } => LONGEST_PAUSE,
+        ListenError::Passing { .. } | ListenError::Store(_) => doubled.min(LONGEST_PAUSE),
+    }
+}
+
+/// Listens until it fails, or the account is another's.
+async fn once(
+    store: &Store,
+    channel: &str,
+    known: &mut Option<String>,
+    listener: &dyn Listener,
+    shutdown: &CancellationToken,
+) -> Result<(), ListenError> {
+    let account = match known.take() {
+        Some(account) => account,
+        None => listener.account().await?,
+    };
+    let lease = store.queue.lease.min(LONGEST_LEASE);
+    let taken = store.take_account(channel, &account, lease).await.map_err(StoreError::from)?;
+    let Some(listening) = taken else {
+        *known = Some(account);
+        return Ok(());
+    };
+    tracing::info!(channel, account, "this process listens");
+    let kept = Kept { store, listening: &listening, said: AtomicBool::new(false) };
+    let error = tokio::select! {
+        error = listener.listen(listening.place.clone(), &kept) => Some(error),
+        () = lost(store, &listening, lease) => None,
+        () = shutdown.cancelled() => None,
+    };
+    if let Some(error) = &error {
+        let said = error.to_string();
+        let _it_is_logged_too = store.account_is(&listening, Some(&said)).await;
+    }
+    // Whoever stands by need not wait for the lease's end.
+    if let Err(error) = store.leave_account(&listening).await {
+        tracing::debug!(channel, error = %chain(&error), "an account is free when its lease ends");
+    }
+    error.map_or(Ok(()), Err)
+}
+
+/// Renews the lease until it is lost, or can no longer be known to hold.
+async fn lost(store: &Store, listening: &Listening, lease: Duration) {
+    let renew = lease / RENEWED;
+    let mut held_at = Instant::now();
+    loop {
+        sleep(renew).await;
+        let asked_at = Instant::now();
+        match store.hold_account(listening, lease).await {
+            Ok(()) => held_at = asked_at,
+            Err(Error::LeaseLost) => return,
+            Err(error) => tracing::debug!(error = %chain(&error), "a lease was not renewed"),
+        }
+        if held_at.elapsed() + renew > lease {
+            return;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Every named point on the way of a message from a platform and back, killed before and after.
+
+use crate::{
+    alone,
+    matrix::{AT_ONCE, Case, Fate, awakened, reborn},
+    server,
+    support::{
+        chats::Guest,
+        checker::Faults,
+        script::{Script, Word},
+        workload::{Person, Written},
+        world::{Settings, World},
+    },
+};
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt, stream};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Points that only what comes from a platform reaches, at their first visit; and those of deliveries,
+/// whose first are those of codes.
+pub(crate) const POINTS: [(&str, u64); 10] = [
+    ("arrival.keep", 1),
+    ("arrival.settle", 1),
+    ("pairing.ask", 1),
+    ("pairing.let_in", 1),
+    ("tell.commit", 1),
+    ("delivery.piece", 1),
+    ("question.ask", 1),
+    ("question.close", 1),
+    ("delivery.sending", 3),
+    ("delivery.send", 3),
+];
+/// See [`what_the_store_refuses_is_given_up_once`].
+pub(crate) const REFUSED: &str = "arrival.bury";
+const GUEST: i64 = 7_001;
+const PATIENCE: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(10);
+/// Tries of what the store refuses.
+const TRIES: u32 = 2;
+
+impl<'a> Guest<'a> {
+    /// The owner lets an account of their own in.
+    async fn owner(world: &'a World, person: &Person, id: i64) -> Result<Self> {
+        let me = person.client.get("/v1/me").await?;
+        Self::enter(world, person, id, json!({"becomes": {"person": me["person"]["id"]}})).await
+    }
+
+    /// Waits until something stands in the chat that answers it.
+    async fn until_answered(&self, written: &Written) -> Result<()> {
+        let (begun, number) = (Instant::now(), format!("[{}]", written.number));
+        while !self.telegram.sent_to(self.user.id).iter().any(|one| one.text.contains(&number)) {
+            ensure!(begun.elapsed() < PATIENCE, "message {} was not answered", written.number);
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Presses the first button of each question as it comes, until told to end.
+    async fn press(&self, end: CancellationToken) -> Result<()> {
+        let mut pressed = BTreeSet::new();
+        while !end.is_cancelled() {
+            for message in self.telegram.sent_to(self.user.id) {
+                let button = message.buttons.iter().flatten().next();
+                let Some((_, data)) = button.filter(|_| pressed.insert(message.id)) else {
+                    continue;
+                };
+                self.telegram.press(&self.user, &message, data);
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_point_between_a_platform_and_a_turn_may_be_the_last() -> Result<()> {
+    all_hold(Fate::Dies).await
+}
+
+mod soak {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_process_may_stand_still_between_a_platform_and_a_turn() -> anyhow::Result<()> {
+        super::all_hold(super::Fate::Stands).await
+    }
+}
+
+async fn all_hold(fate: Fate) -> Result<()> {
+    let _turn = alone().await;
+    let server = server()?;
+    let cases = POINTS.iter().flat_map(|(point, visit)| {
+        ["before", "after"].map(|side| Case { point, side, visit: *visit, fate })
+    });
+    let outcomes = stream::iter(cases)
+        .map(|case| {
+            let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(&server) };
+            async move {
+                let held = World::run(settings, async |world| {
+                    one_case(world, case).await?;
+                    world.check(Faults::Deaths).await
+                });
+                held.await.err().map(|error| format!("{}: {error:#}", case.plan()))
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect::<Vec<_>>()
+        .await;
+    ensure!(outcomes.is_empty(), "{} cases failed:\n{}", outcomes.len(), outcomes.join("\n\n"));
+    Ok(())
+}
+
+async fn one_case(world: &World, case: Case) -> Result<()> {
+    world.fleet.start_with(0, &[("FAMULUS_CRASH", &case.plan())]).await?;
+    let person = world.person().await?;
+    let end = CancellationToken::new();
+    let talking = async {
+        let guest = Guest::let_in(world, &person, GUEST).await?;
+        let owner = Guest::owner(world, &person, GUEST + 1).await?;
+        let book = guest.write(&Script { book: true, ..Script::default() });
+        let more = guest.write(&Script::new(&[&[Word::C]]));
+        let pressing = owner.press(end.clone());
+        let settling = async {
+            settled(world, &[book, more]).await?;
+            end.cancel();
+            Ok(())
+        };
+        tokio::try_join!(pressing, settling)?;
+        Ok(())
+    };
+    let coming_back = async {
+        match case.fate {
+            Fate::Dies => reborn(world).await,
+            Fate::Stands => awakened(world).await,
+        }
+    };
+    tokio::try_join!(talking, coming_back)?;
+    Ok(())
+}
+
+/// Waits until all of it was received and nothing is left to do.
+async fn settled(world: &World, written: &[Written]) -> Result<()> {
+    const RECEIVED: &str = "select count(*) from message m join turn t on t.id = m.turn_id
+        where m.role = 'user' and t.origin ->> 'channel' = 'telegram'";
+    let begun = Instant::now();
+    loop {
+        let received: i64 = sqlx::query_scalar(RECEIVED).fetch_one(&world.database.admin).await?;
+        if received >= written.len() as i64 {
+            return world.settle(PATIENCE).await;
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{received} messages were received");
+        sleep(LOOK).await;
+    }
+}
+
+/// The database does not take a message, whatever is tried: it stands among the dead letters, once, what
+/// comes behind it is answered, and it is received when somebody mends the database and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_store_refuses_is_given_up_once() -> Result<()> {
+    let _turn = alone().await;
+    for side in ["before", "after"] {
+        let settings = Settings { max_attempts: TRIES, chats: true, ..Settings::new(server()?) };
+        let case = Case { point: REFUSED, side, visit: 1, fate: Fate::Dies };
+        let held = World::run(settings, async |world| refused(world, case).await).await;
+        held.with_context(|| case.plan())?;
+    }
+    Ok(())
+}
+
+async fn refused(world: &World, case: Case) -> Result<()> {
+    world.fleet.start_with(0, &[("FAMULUS_CRASH", &case.plan())]).await?;
+    let person = world.person().await?;
+    let guest = Guest::let_in(world, &person, GUEST).await?;
+    sqlx::raw_sql(
+        "create function refuse() returns trigger language plpgsql as $$ begin
+             if position('book' in new.body) > 0 then
+                 raise exception 'it is refused' using errcode = 'check_violation';
+             end if;
+             return new;
+         end $$;
+         create trigger refuse before insert on message for each row execute function refuse()",
+    )
+    .execute(&world.database.admin)
+    .await?;
+    let book = guest.write(&Script { book: true, ..Script::default() });
+    let more = guest.write(&Script::default());
+    reborn(world).await?;
+    guest.until_answered(&more).await?;
+    let dead = person.client.get("/v1/queue/dead").await?;
+    let jobs = dead["jobs"].as_array().cloned().unwrap_or_default();
+    let [letter] = jobs.as_slice() else { anyhow::bail!("the dead letters are {dead}") };
+    ensure!(letter["kind"] == "arrival", "the dead letters are {dead}");
+    sqlx::raw_sql("drop trigger refuse on message").execute(&world.database.admin).await?;
+    let id = letter["id"].as_str().context("it has no id")?;
+    let path = format!("/v1/queue/dead/{id}/retry");
+    let (status, answer) = person.client.ask(Method::POST, &path, None, Some(&json!({}))).await?;
+    ensure!(status == StatusCode::OK, "POST {path}: {status}: {answer}");
+    guest.until_answered(&book).await?;
+    world.settle(PATIENCE).await?;
+    let found = world.violations(Faults::Deaths).await?;
+    // It was received behind what came behind it, and that is all.
+    let odd: Vec<&String> = found.iter().filter(|line| !line.contains("stands in order")).collect();
+    ensure!(odd.is_empty() && found.len() == 1, "{found:?}");
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Whatever somebody wrote on the platform is there once and answered once; every reply stands in the
+//! chat once, whole and in order, or nobody knows, and then the owner was told so, once.
+
+use super::tables::{Outbound, Tables, Turn};
+use crate::support::{workload::Written, world::World};
+use famulus_scripted_telegram::{Message, Telegram};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// Beside replies a bot says only what stands here: the code of a stranger, and questions, each of which
+/// says in the end what became of it.
+const CODE: &str = "I do not know you yet.";
+const QUESTION: &str = "May I";
+const ANSWERED: [&str; 4] = ["Approved", "Denied", "Nobody answered in time", "Withdrawn"];
+/// How the installation's own words to its owner are keyed.
+const NOTICE: &str = "notice ";
+
+/// What is of the platform, and so not of whoever talks over HTTP.
+pub(super) fn is_of_chat(turn: &Turn) -> bool {
+    turn.origin_channel.as_deref() == Some("telegram")
+}
+
+/// What the installation tells its owner by itself.
+pub(super) fn is_notice(external_id: Option<&str>) -> bool {
+    external_id.is_some_and(|key| key.starts_with(NOTICE))
+}
+
+pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
+    check_told(tables, found);
+    let Some(telegram) = &world.telegram else { return };
+    let written = world.log.written();
+    check_written(tables, &written, found);
+    let chats: BTreeSet<i64> = written.iter().map(|one| one.chat).collect();
+    for chat in chats {
+        let turns = turns_of(tables, &written, chat);
+        check_chat(telegram, tables, chat, &turns, found);
+    }
+}
+
+/// Each once, in a turn that answers it, and in the order of its chat.
+fn check_written(tables: &Tables, written: &[Written], found: &mut Vec<String>) {
+    // What joins a turn that runs is read before what waits for its own.
+    let mut places: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let mut known: BTreeSet<Uuid> = BTreeSet::new();
+    for one in written {
+        let there: Vec<_> = stored(tables, one).collect();
+        let [message] = there.as_slice() else {
+            found.push(format!("message {}: is stored {} times", one.number, there.len()));
+            continue;
+        };
+        known.insert(message.id);
+        places.entry(one.chat).or_default().push(message.seq);
+        match tables.turns.get(&message.turn) {
+            Some(turn) if turn.is_complete() => {
+                let text = tables.reply(turn.id);
+                if !text.contains(&format!("[{}]", one.number)) {
+                    found.push(format!("message {}: was answered by {text}", one.number));
+                }
+            }
+            other => found.push(format!(
+                "message {}: its turn is {:?}",
+                one.number,
+                other.map(|turn| (turn.state.as_str(), turn.error.as_deref()))
+            )),
+        }
+    }
+    for (chat, places) in places {
+        if !places.is_sorted() {
+            found.push(format!("chat {chat}: what was written stands in order {places:?}"));
+        }
+    }
+    let of_chats = |turn: &Uuid| tables.turns.get(turn).is_some_and(is_of_chat);
+    for message in tables.all_messages().filter(|one| one.is("user") && of_chats(&one.turn)) {
+        if !known.contains(&message.id) {
+            found.push(format!("message {}: nobody wrote {:?}", message.id, message.text()));
+        }
+    }
+}
+
+/// The turn that a message is in.
+pub(super) fn turn_of(tables: &Tables, written: &Written) -> Option<Uuid> {
+    stored(tables, written).map(|message| message.turn).next()
+}
+
+fn stored<'a>(
+    tables: &'a Tables,
+    written: &Written,
+) -> impl Iterator<Item = &'a super::tables::Message> + use<'a> {
+    let script = format!("msg {}:", written.number);
+    tables.all_messages().filter(move |one| one.is("user") && one.text().contains(&script))
+}
+
+/// The turns of a chat, in their order.
+fn turns_of<'a>(tables: &'a Tables, written: &[Written], chat: i64) -> Vec<&'a Turn> {
+    let of_chat = written.iter().filter(|one| one.chat == chat);
+    let ids: BTreeSet<Uuid> =
+        of_chat.flat_map(|one| stored(tables, one)).map(|message| message.turn).collect();
+    let mut turns: Vec<&Turn> = ids.iter().filter_map(|id| tables.turns.get(id)).collect();
+    turns.sort_by_key(|turn| turn.ord);
+    turns
+}
+
+fn check_chat(
+    telegram: &Telegram,
+    tables: &Tables,
+    chat: i64,
+    turns: &[&Turn],
+    found: &mut Vec<String>,
+) {
+    let mut shown: BTreeMap<Uuid, Vec<(usize, String)>> = BTreeMap::new();
+    // Of a question that may have arrived another one was sent.
+    let lost = |one: &&Outbound| one.turn.is_none() && one.state == "unknown";
+    let mut may_stay_open = tables.outbox.iter().filter(lost).count();
+    let mut codes = 0;
+    for (place, message) in telegram.sent_to(chat).iter().enumerate() {
+        if message.text.starts_with(CODE) {
+            codes += 1;
+            continue;
+        }
+        if message.text.starts_with(QUESTION) && may_stay_open > 0 {
+            may_stay_open -= 1;
+            continue;
+        }
+        if message.text.starts_with(QUESTION) {
+            found.push(format!("chat {chat}: a question is still open: {:?}", brief(message)));
+            continue;
+        }
+        if message.edits > 0 && ANSWERED.iter().any(|word| message.text.starts_with(word)) {
+            if !message.buttons.is_empty() {
+                found
+                    .push(format!("chat {chat}: what is closed has buttons: {:?}", brief(message)));
+            }
+            continue;
+        }
+        let text = bare(&message.text);
+        let of = |turn: &&&Turn| bare(&tables.reply(turn.id)).contains(&text);
+        match turns.iter().find(of) {
+            Some(turn) => shown.entry(turn.id).or_default().push((place, text)),
+            None => found.push(format!("chat {chat}: no reply says {:?}", brief(message))),
+        }
+    }
+    if codes > 1 {
+        found.push(format!("chat {chat}: was told {codes} codes"));
+    }
+    let mut delivered: Vec<usize> = Vec::new();
+    for turn in turns {
+        let sent: Vec<&Outbound> =
+            tables.outbox.iter().filter(|one| one.turn == Some(turn.id)).collect();
+        let [outbound] = sent.as_slice() else {
+            found.push(format!("turn {}: has {} replies", turn.id, sent.len()));
+            continue;
+        };
+        let whole = bare(&tables.reply(turn.id));
+        let pieces = shown.remove(&turn.id).unwrap_or_default();
+        let text: String = pieces.iter().map(|(_, text)| text.as_str()).collect();
+        let fits = match outbound.state.as_str() {
+            "delivered" => text == whole,
+            // From the first piece to one of which nobody knows.
+            "unknown" => whole.starts_with(&text),
+            _ => false,
+        };
+        if !fits {
+            found.push(format!("reply {}: is {}, shown {pieces:?}", outbound.id, outbound.state));
+        }
+        if outbound.state == "delivered" {
+            delivered.extend(pieces.iter().map(|(place, _)| *place));
+        }
+    }
+    if !delivered.is_sorted() {
+        found.push(format!("chat {chat}: replies stand in order {delivered:?}"));
+    }
+}
+
+/// The owner is told once of each reply that may have arrived, and of nothing else.
+fn check_told(tables: &Tables, found: &mut Vec<String>) {
+    let notices: Vec<&str> = tables
+        .all_messages()
+        .filter_map(|message| message.external_id.as_deref())
+        .filter(|key| is_notice(Some(key)))
+        .collect();
+    let unknown: Vec<&Outbound> =
+        tables.outbox.iter().filter(|one| one.state == "unknown" && one.turn.is_some()).collect();
+    for outbound in &unknown {
+        let id = outbound.id.to_string();
+        let told = notices.iter().filter(|key| key.contains(&id)).count();
+        if told != 1 {
+            found.push(format!("reply {id}: is unknown, and the owner was told {told} times"));
+        }
+    }
+    if notices.len() != unknown.len() {
+        found.push(format!("the owner was told {notices:?}, unknown are {}", unknown.len()));
+    }
+}
+
+/// Between pieces and around styles only white space changes.
+fn bare(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+fn brief(message: &Message) -> String {
+    message.text.chars().take(100).collect()
+}

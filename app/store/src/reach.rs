@@ -1,0 +1,75 @@
+//! Where people are reached: the chat of each account, when it was used last, and which are closed.
+
+use crate::{
+    db::{Scope, Store, Tx},
+    error::Error,
+};
+use famulus_core::{
+    ids::{IdentityId, TurnId},
+    inbound::Address,
+};
+use sqlx::PgConnection;
+
+impl Store {
+    /// Notes that somebody wrote in the chat that is theirs alone.
+    pub(crate) async fn note_chat(&self, identity: IdentityId, chat: &str) -> Result<(), Error> {
+        sqlx::query!(
+            "update identity set chat = $2, used_at = now(), unreachable_at = null
+             where id = $1 and (chat is distinct from $2 or unreachable_at is not null
+                 or used_at is null or used_at < now() - interval '1 minute')",
+            identity.0,
+            chat,
+        )
+        .execute(&self.relaxed)
+        .await
+        .map_err(Error::on("note where somebody wrote"))?;
+        Ok(())
+    }
+
+    /// Notes that somebody lets us write to them again, or does not.
+    pub async fn may_reach(
+        &self,
+        channel: &str,
+        account: &str,
+        chat: &str,
+        may: bool,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin(Scope::System).await?;
+        set_reach(&mut tx, channel, account, chat, may).await?;
+        tx.commit().await.map_err(Error::on("note who is reached"))
+    }
+
+    /// Where a turn came from.
+    pub async fn origin_of(&self, turn: TurnId) -> Result<Option<Address>, Error> {
+        let mut tx: Tx = self.begin_relaxed(Scope::System).await?;
+        let origin = sqlx::query_scalar!("select origin from turn where id = $1", turn.0)
+            .fetch_optional(&mut *tx)
+            .await
+            .map_err(Error::on("see where a turn came from"))?;
+        tx.commit().await.map_err(Error::on("see where a turn came from"))?;
+        let origin = origin.flatten().map(serde_json::from_value).transpose();
+        origin.map_err(Error::unreadable("an address"))
+    }
+}
+
+/// Nothing more is sent to a chat that is closed, and questions that went there are asked elsewhere.
+pub(crate) async fn set_reach(
+    conn: &mut PgConnection,
+    channel: &str,
+    account: &str,
+    chat: &str,
+    may: bool,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "update identity set unreachable_at = case when $4 then null else now() end
+         where channel = $1 and account = $2 and chat = $3",
+        channel,
+        account,
+        chat,
+        may,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("note who is reached"))?;
+    Ok(())
+}
