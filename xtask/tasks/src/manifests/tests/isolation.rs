@@ -302,7 +302,7 @@ fn values_add_ranges_hosts_and_servers() {
         assert!(config.contains(line), "{line} is not in {config}");
     }
     let app = policy(&objects, "assistant", "home-app");
-    for port in ["11434", "4318"] {
+    for port in ["11434", "8081", "4318"] {
         assert!(app["egress"].to_string().contains(port), "{port} is closed");
     }
 }

@@ -62,6 +62,8 @@ const EVERYTHING: &[&str] = &[
     "--set",
     "app.model.baseUrl=http://192.168.1.9:11434/v1,app.model.name=m,app.model.existingSecret=model",
     "--set",
+    "app.telegram.existingSecret=bot,app.telegram.baseUrl=http://bots:8081",
+    "--set",
     "app.config=x=1,postgres.settings.work_mem=8MB,postgres.persistence.enabled=false",
     "--set",
     "network.buildHosts[0].host=git.home.example,network.buildHosts[0].cidr=192.168.1.20/32",

@@ -33,6 +33,7 @@ fn a_value_of_the_wrong_form_is_refused() {
         ("plugins.userNamespaces=yes", "at '/plugins/userNamespaces'"),
         ("app.service.port=0", "at '/app/service/port'"),
         ("app.model.baseUrl=http://me:secret@host/v1", "at '/app/model/baseUrl'"),
+        ("app.telegram.baseUrl=http://me:secret@host", "at '/app/telegram/baseUrl'"),
         ("plugins.packages.python=https://me:secret@host/simple/", "at '/plugins/packages/python'"),
         ("plugins.packages.npm=npm.example", "at '/plugins/packages/npm'"),
         ("resolver.forwardTo={dns.example}", "at '/resolver/forwardTo/0'"),
