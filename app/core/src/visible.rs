@@ -18,6 +18,14 @@ pub fn make_visible(text: &str) -> String {
     shown
 }
 
+/// At most so many characters of a text, with a mark where there were more.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 fn is_hidden(c: char) -> bool {
     if c == '\n' || c == '\t' {
         return false;
@@ -49,6 +57,15 @@ fn is_hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shortened_says_so_and_cuts_no_character() {
+        let check = |text, most, expected: &str| assert_eq!(shortened(text, most), expected);
+        check("tea", 3, "tea");
+        check("teas", 3, "tea…");
+        check("é漢x", 2, "é漢…");
+        check("", 0, "");
+    }
 
     #[test]
     fn what_cannot_be_seen_is_written_out() {

@@ -3,6 +3,7 @@
 use famulus_agent::Channels;
 use famulus_core::approval::ApprovalState;
 use famulus_core::outbound::Button;
+use famulus_core::visible::shortened;
 use famulus_errors::chain;
 use famulus_queue::hint::Topic;
 use famulus_store::{Closed, Error, Store, Unasked};
@@ -58,10 +59,7 @@ fn buttons(code: &str) -> [Button; 2] {
 fn question(unasked: &Unasked) -> String {
     let Unasked { person, code, summary, shown, .. } = unasked;
     let person = person.as_ref().map_or_else(String::new, |name| format!(", for {},", plain(name)));
-    let mut arguments: String = shown.chars().take(SHOWN).collect();
-    if arguments.len() < shown.len() {
-        arguments.push('…');
-    }
+    let arguments = shortened(shown, SHOWN);
     let fence = fence_for(&arguments);
     format!(
         "May I{person} {}?\n\n{fence}\n{arguments}\n{fence}\n\nPress a button, or write \

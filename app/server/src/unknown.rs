@@ -2,13 +2,11 @@
 //! silence, and nothing is lost in silence either.
 
 use crate::notices::Notices;
+use famulus_core::visible::shortened;
 use famulus_store::UnknownOutcome;
 use futures::FutureExt;
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::Notify,
-    time::{sleep, timeout},
-};
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Told in one go.
@@ -22,15 +20,12 @@ const BEGINNING: usize = 120;
 /// Tells for as long as the process runs; `news` says that there may be one.
 pub(crate) async fn tell(notices: Notices, news: Arc<Notify>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
-        let pause = match once(&notices).boxed().await {
-            Ok(()) => LOOK,
-            Err(error) => {
-                let error = format!("{error:#}");
-                tracing::warn!(error, "the owner was not told what may not have arrived");
-                sleep(AFTER_FAILURE).await;
-                continue;
-            }
-        };
+        let mut pause = LOOK;
+        if let Err(error) = once(&notices).boxed().await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the owner was not told what may not have arrived");
+            pause = AFTER_FAILURE;
+        }
         let news = timeout(pause, news.notified());
         let _news_or_time = shutdown.run_until_cancelled(news).await;
     }
@@ -61,9 +56,5 @@ fn words(outcome: &UnknownOutcome) -> String {
 /// As much of a message as it is known by, on one line.
 fn beginning(markdown: &str) -> String {
     let line = markdown.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut beginning: String = line.chars().take(BEGINNING).collect();
-    if beginning.len() < line.len() {
-        beginning.push('…');
-    }
-    beginning
+    shortened(&line, BEGINNING)
 }

@@ -52,7 +52,7 @@ impl Store {
     }
 }
 
-/// Nothing more is sent to a chat that is closed, and questions that went there are asked elsewhere.
+/// A chat that is closed is nobody's home until they write there again.
 pub(crate) async fn set_reach(
     conn: &mut PgConnection,
     channel: &str,

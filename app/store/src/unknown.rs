@@ -35,9 +35,11 @@ impl Store {
         let rows = sqlx::query!(
             r#"select o.id, o.address, o.body, o.attempts, p.name,
                       exists (select 1 from message m
-                              where m.turn_id = o.turn_id and m.external_id like 'notice %')
+                              where m.conversation_id = t.conversation_id and m.turn_ord = t.ord
+                                  and m.turn_id = t.id and m.provenance = 'system'
+                                  and m.external_id like 'notice %')
                           as "is_notice!"
-               from outbox o join person p on p.id = o.person_id
+               from outbox o join person p on p.id = o.person_id join turn t on t.id = o.turn_id
                where o.state = 'unknown' and not o.outcome_told and o.turn_id is not null
                order by o.id limit $1"#,
             limit,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Nothing of it is recorded: what is shown goes when the reply comes, and whoever takes a turn over shows it
-//! anew. A channel that cannot show it costs the turn nothing.
+//! anew. Where a channel can show it, each turn costs a look at where it came from; it is waited for by nobody.
 
 use famulus_agent::Channels;
 use famulus_core::{
@@ -35,9 +35,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Shows events to viewers, and what is said in turns to the chats that asked.
 pub(crate) struct Growing {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) store: Store,
-    pub(crate) channels: Channels,
+    hub: Arc<Hub>,
+    store: Store,
+    channels: Channels,
     turns: Mutex<HashMap<TurnId, Said>>,
 }
 
@@ -72,7 +72,10 @@ impl Growing {
 
     /// Never ends.
     async fn show(&self, turn: TurnId) {
-        let Some((to, channel)) = self.chat(turn).await else { return pending().await };
+        let Some((to, channel)) = self.chat(turn).await else {
+            self.turns.lock().remove(&turn);
+            return pending().await;
+        };
         let mut shown = Said::default();
         let mut told_at: Option<Instant> = None;
         loop {

@@ -169,6 +169,39 @@ async fn an_unknown_outcome_waits_for_a_person() {
     .await;
 }
 
+/// Somebody is told once each time that nobody knows, and of a notice nobody is.
+#[tokio::test]
+async fn an_unknown_outcome_is_told_once_and_a_notice_is_known_as_one() {
+    with_store(async |world| {
+        let store = &world.store;
+        let (id, lease) = reply(world).await;
+        let unknown = async |lease: &Lease| {
+            store.mark_sending(&lease.fence, id).await.unwrap();
+            let why = Undelivered::Unknown { reason: "the line broke".into() };
+            store.delivery_failed(&lease.fence, id, &why).await.unwrap();
+        };
+        let untold = async || store.untold_outcomes(10).await.unwrap();
+        assert_eq!(untold().await, []);
+        unknown(&lease).await;
+        let [told] = untold().await.try_into().unwrap();
+        assert_eq!((told.id, told.person.as_str(), told.attempts), (id, "Ada", 1));
+        assert_eq!((told.markdown.as_str(), told.is_notice), ("good day", false));
+        store.outcome_told(id).await.unwrap();
+        assert_eq!(untold().await, []);
+        store.retry_outbound(id).await.unwrap();
+        unknown(&talk::claim(store, Class::Delivery).await).await;
+        assert_eq!(untold().await[0].attempts, 2, "it is unknown again");
+        // A key of a person's own makes nothing a notice.
+        let key = "update message set external_id = 'notice 1' where role = 'user'";
+        sqlx::query(key).execute(&world.admin).await.unwrap();
+        assert!(!untold().await[0].is_notice);
+        let system = "update message set provenance = 'system' where role = 'user'";
+        sqlx::query(system).execute(&world.admin).await.unwrap();
+        assert!(untold().await[0].is_notice);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_refused_message_is_a_dead_letter_that_can_be_tried_again() {
     with_store(async |world| {
