@@ -63,7 +63,8 @@ impl DeliveryWorker {
             let why = Undelivered::Refused { reason };
             return self.store.delivery_failed(&lease.fence, id, &why).await;
         };
-        let may_repeat = channel.capabilities().idempotent || record.edits.is_some();
+        let may_repeat =
+            channel.capabilities().idempotent || record.may_come_twice || record.edits.is_some();
         if record.state == OutboxState::Sending && !may_repeat {
             let reason = "the worker that sent it ended before the channel's answer was recorded";
             let why = Undelivered::Unknown { reason: reason.into() };
@@ -146,7 +147,7 @@ impl Try {
 }
 
 /// What becomes of a message that the channel did not say it delivered.
-fn judged(error: &SendError, idempotent: bool, sent: Try) -> Undelivered {
+fn judged(error: &SendError, may_repeat: bool, sent: Try) -> Undelivered {
     let reason = error.to_string();
     let again = |after: Option<Duration>| Undelivered::NotSent {
         reason: error.to_string(),
@@ -156,7 +157,7 @@ fn judged(error: &SendError, idempotent: bool, sent: Try) -> Undelivered {
     let goes_on = sent.tried_for < TRIED;
     match error {
         SendError::NotSent { after, .. } if goes_on => again(*after),
-        SendError::Unknown { .. } if idempotent && goes_on => again(None),
+        SendError::Unknown { .. } if may_repeat && goes_on => again(None),
         SendError::Unknown { .. } => Undelivered::Unknown { reason },
         SendError::NotSent { .. } | SendError::Refused { .. } => Undelivered::Refused { reason },
         SendError::Unreachable { .. } => Undelivered::Unreachable { reason },
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_have_arrived_is_sent_again_only_where_the_channel_knows_it() {
+    fn what_may_have_arrived_is_sent_again_only_where_that_harms_nobody() {
         #[derive(Debug, PartialEq)]
         enum Fate {
             Again(Duration),
@@ -179,15 +180,15 @@ mod tests {
             /// Dead, and nothing reaches the chat.
             Closed,
         }
-        let check = |error: SendError, idempotent, tried_for, expected| {
-            let fate = match judged(&error, idempotent, Try { number: 3, tried_for }) {
+        let check = |error: SendError, may_repeat, tried_for, expected| {
+            let fate = match judged(&error, may_repeat, Try { number: 3, tried_for }) {
                 Undelivered::NotSent { retry_after, is_try: true, .. } => Fate::Again(retry_after),
                 Undelivered::NotSent { retry_after, .. } => Fate::AsTold(retry_after),
                 Undelivered::Unknown { .. } => Fate::Unknown,
                 Undelivered::Refused { .. } => Fate::Dead,
                 Undelivered::Unreachable { .. } => Fate::Closed,
             };
-            assert_eq!(fate, expected, "{error} {idempotent} {tried_for:?}");
+            assert_eq!(fate, expected, "{error} {may_repeat} {tried_for:?}");
         };
         let channel = || "http".to_owned();
         let busy = |after| SendError::NotSent { channel: channel(), reason: "busy".into(), after };
@@ -196,14 +197,14 @@ mod tests {
         let blocked = || SendError::Unreachable { channel: channel(), reason: "no".into() };
         let later = Duration::from_secs(77);
         let (soon, long) = (Duration::from_mins(4), Duration::from_hours(23));
-        for idempotent in [true, false] {
-            check(busy(None), idempotent, soon, Fate::Again(Duration::from_secs(2)));
-            check(busy(Some(later)), idempotent, long, Fate::AsTold(later));
-            check(busy(Some(TRIED)), idempotent, long, Fate::AsTold(LONGEST_WAIT));
-            check(busy(None), idempotent, TRIED, Fate::Dead);
-            check(busy(Some(later)), idempotent, TRIED, Fate::Dead);
-            check(refused(), idempotent, soon, Fate::Dead);
-            check(blocked(), idempotent, soon, Fate::Closed);
+        for may_repeat in [true, false] {
+            check(busy(None), may_repeat, soon, Fate::Again(Duration::from_secs(2)));
+            check(busy(Some(later)), may_repeat, long, Fate::AsTold(later));
+            check(busy(Some(TRIED)), may_repeat, long, Fate::AsTold(LONGEST_WAIT));
+            check(busy(None), may_repeat, TRIED, Fate::Dead);
+            check(busy(Some(later)), may_repeat, TRIED, Fate::Dead);
+            check(refused(), may_repeat, soon, Fate::Dead);
+            check(blocked(), may_repeat, soon, Fate::Closed);
         }
         check(unknown(), false, soon, Fate::Unknown);
         check(unknown(), true, long, Fate::Again(Duration::from_secs(2)));

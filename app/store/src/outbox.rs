@@ -8,8 +8,8 @@
 //! ```
 //!
 //! `sending` is recorded before the message leaves. A worker that finds it there took over from one
-//! that died in between: a channel that ignores repeats is simply asked again, for any other the
-//! outcome is unknown.
+//! that died in between: a channel that ignores repeats is simply asked again, and what may come twice is
+//! sent again; for anything else the outcome is unknown.
 
 use crate::{
     NOBODY,
@@ -71,6 +71,9 @@ pub struct DeliveryRecord {
     /// Where it takes the place of another message: the platform's ids of that one, of which there are none
     /// where nobody knows whether it arrived.
     pub edits: Option<Vec<String>>,
+    /// A code, or the answer to a command: who reads it twice knows no less, and who never does waits in
+    /// vain. A question is another one's: it is asked again by another message.
+    pub may_come_twice: bool,
 }
 
 /// Why a message was not delivered.
@@ -157,7 +160,7 @@ impl Store {
         let row = sqlx::query!(
             r#"select o.person_id, o.conversation_id, o.address, o.body, o.state, o.attempts, o.taken,
                       extract(epoch from now() - o.since)::float8 as "seconds!",
-                      e.taken as "edits?"
+                      e.taken as "edits?", o.turn_id is null as "is_own!"
                from outbox o left join outbox e on e.id = o.edits where o.id = $1"#,
             id.0,
         )
@@ -167,6 +170,7 @@ impl Store {
         tx.commit().await.map_err(Error::on("read an outbound message"))?;
         let Some(row) = row else { return Ok(None) };
         let Body { markdown, attachments, buttons } = decode("an outbound message", &row.body)?;
+        let may_come_twice = row.is_own && buttons.is_empty();
         Ok(Some(DeliveryRecord {
             outbound: Outbound {
                 id,
@@ -182,6 +186,7 @@ impl Store {
             tried_for: Duration::try_from_secs_f64(row.seconds).unwrap_or_default(),
             taken: row.taken,
             edits: row.edits,
+            may_come_twice,
         }))
     }
 

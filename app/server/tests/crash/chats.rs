@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// Points that only what comes from a platform reaches, at their first visit; and those of deliveries,
-/// whose first are those of codes.
-pub(crate) const POINTS: [(&str, u64); 10] = [
+/// of which the first is that of a code, and the third that of a reply.
+pub(crate) const POINTS: [(&str, u64); 12] = [
     ("arrival.keep", 1),
     ("arrival.settle", 1),
     ("pairing.ask", 1),
@@ -31,6 +31,8 @@ pub(crate) const POINTS: [(&str, u64); 10] = [
     ("delivery.piece", 1),
     ("question.ask", 1),
     ("question.close", 1),
+    ("delivery.sending", 1),
+    ("delivery.send", 1),
     ("delivery.sending", 3),
     ("delivery.send", 3),
 ];

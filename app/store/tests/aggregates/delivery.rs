@@ -8,6 +8,7 @@ use famulus_core::{
     accept::Accept as _,
     ids::{OutboundId, TurnId},
     inbound::{Address, Inbound, Target},
+    pairing::Tell as _,
     turn::{Burial, TurnLog, TurnState},
 };
 use famulus_queue::{Class, Lease};
@@ -40,6 +41,7 @@ async fn a_reply_is_marked_as_leaving_and_then_as_delivered() {
         assert!(record.tried_for < Duration::from_mins(1), "{record:?}");
         assert_eq!(record.outbound.markdown, "good day");
         assert_eq!(record.outbound.to, talk::address());
+        assert!(!record.may_come_twice, "a reply");
         store.mark_sending(&lease.fence, id).await.unwrap();
         // What a successor would find, had this worker died here.
         let record = store.load_delivery(id).await.unwrap().unwrap();
@@ -165,6 +167,19 @@ async fn an_unknown_outcome_waits_for_a_person() {
         assert!(!store.retry_outbound(id).await.unwrap(), "it is on its way");
         let again = talk::claim(store, Class::Delivery).await;
         store.delivered(&again.fence, id).await.unwrap();
+    })
+    .await;
+}
+
+/// A stranger who is never told their code waits in vain, and one who is told it twice has one code.
+#[tokio::test]
+async fn what_the_installation_says_by_itself_may_come_twice() {
+    with_store(async |world| {
+        let store = &world.store;
+        store.tell("a code", &talk::address(), None, "Your code is 1").await.unwrap();
+        let lease = talk::claim(store, Class::Delivery).await;
+        let record = store.load_delivery(OutboundId(lease.job.id)).await.unwrap().unwrap();
+        assert!(record.may_come_twice, "{record:?}");
     })
     .await;
 }

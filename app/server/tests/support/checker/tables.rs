@@ -134,7 +134,9 @@ struct OutboxRow {
     id: Uuid,
     turn_id: Option<Uuid>,
     channel: String,
+    chat: String,
     state: String,
+    attempts: i32,
     body: Vec<u8>,
 }
 
@@ -143,7 +145,10 @@ pub(super) struct Outbound {
     /// None of what the installation says to somebody it does not know.
     pub(super) turn: Option<Uuid>,
     pub(super) channel: String,
+    pub(super) chat: String,
     pub(super) state: String,
+    /// How often it was begun to be sent.
+    pub(super) attempts: i32,
     pub(super) markdown: String,
 }
 
@@ -353,7 +358,8 @@ async fn calls(admin: &PgPool) -> Result<Vec<Call>> {
 
 async fn outbox(admin: &PgPool) -> Result<Vec<Outbound>> {
     let rows: Vec<OutboxRow> = sqlx::query_as(
-        "select id, turn_id, address ->> 'channel' as channel, state, body
+        "select id, turn_id, address ->> 'channel' as channel,
+                address ->> 'chat' as chat, state, attempts, body
              from outbox order by id",
     )
     .fetch_all(admin)
@@ -362,8 +368,8 @@ async fn outbox(admin: &PgPool) -> Result<Vec<Outbound>> {
         .map(|row| {
             let body: Value = serde_json::from_slice(&row.body)?;
             let markdown = body["markdown"].as_str().unwrap_or_default().to_owned();
-            let OutboxRow { id, turn_id: turn, channel, state, .. } = row;
-            Ok(Outbound { id, turn, channel, state, markdown })
+            let OutboxRow { id, turn_id: turn, channel, chat, state, attempts, .. } = row;
+            Ok(Outbound { id, turn, channel, chat, state, attempts, markdown })
         })
         .collect()
 }
