@@ -48,7 +48,7 @@ enum Task {
     /// Run all tests and checks (what CI runs)
     Test(test::Args),
     /// Run whole what is large only for certainty; `test` runs a part of each
-    Soak,
+    Soak(soak::Args),
     /// Check format, lints and tidiness
     Check,
     /// Check crate edges, fences, sizes, names, licences and what the documents name
@@ -98,7 +98,7 @@ async fn run(shell: &mut Shell, task: Task, words: &[OsString]) -> Result<()> {
     match task {
         Task::Up(args) => up::run(shell, args).await,
         Task::Test(args) => test::run(shell, args).await,
-        Task::Soak => soak::run(shell).await,
+        Task::Soak(args) => soak::run(shell, args).await,
         Task::Check => check::run(shell).await,
         Task::Tidy => tidy::run(),
         Task::Deny(args) => deny::run(shell, args).await,

@@ -14,19 +14,48 @@ use crate::test::{SOAK, clusters, look_at, prepare, start_images};
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
 
-pub(crate) async fn run(shell: &mut Shell) -> Result<()> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// One half of it, for who has no three hours in one piece
+    #[arg(long, value_name = "HALF")]
+    only: Option<Half>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Half {
+    /// The long runs of the workspace, and properties with many cases
+    Workspace,
+    /// Images built twice, the program that is shipped, and whole installations
+    Installation,
+}
+
+pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
+    let wants = |half| args.only.is_none_or(|only| only == half);
     let mut report = Report::begin();
     space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
     let binaries = prepare(shell, &mut report).await?;
-    // Two builds from nothing, which must give the same.
-    let images = start_images(&["--twice"])?;
+    // Two builds from nothing, which must give the same; beside what mostly waits.
+    let images = if wants(Half::Installation) { Some(start_images(&["--twice"])?) } else { None };
+    if wants(Half::Workspace) {
+        workspace(shell, &binaries, &mut report).await?;
+    }
+    if let Some(images) = images {
+        images.finish(shell).await?;
+        report.done("what was left of images and their proofs");
+        installation(shell, &binaries, &mut report).await?;
+    }
+    println!("{}\nok", report.table());
+    Ok(())
+}
+
+async fn workspace(shell: &mut Shell, binaries: &Binaries, report: &mut Report) -> Result<()> {
     let scratch = Scratch::start(shell).await?;
     let url = scratch.url();
     let outcome = async {
         let way = Way { programs: 1, threads: 2, database: Some(&url), ..Way::of(&[SOAK]) };
         binaries.run(shell, Binaries::is_local, &way).await?;
-        report.done("long runs of the workspace, beside images and their proofs");
+        report.done("long runs of the workspace");
         let way = Way { variables: &[CASES], database: None, ..Way::of(&["--skip", SOAK]) };
         binaries.run(shell, Binaries::is_unit, &way).await?;
         report.done("properties with many cases");
@@ -34,15 +63,15 @@ pub(crate) async fn run(shell: &mut Shell) -> Result<()> {
     };
     let outcome: Result<()> = outcome.await;
     scratch.stop().await.context("cannot clean up after the tests")?;
-    outcome?;
-    images.finish(shell).await?;
+    outcome
+}
+
+async fn installation(shell: &mut Shell, binaries: &Binaries, report: &mut Report) -> Result<()> {
     // As the images that users get have it: see `Profile::Release` of `cargo xtask images`.
     shell
         .run(cargo(["build", "--release", "--package", "famulus-server", "--bin", "famulus"]))
         .await?;
-    look_at(shell, &binaries, "release").await?;
+    look_at(shell, binaries, "release").await?;
     report.done("a look at the program that is shipped");
-    clusters(shell, &["--soak"], &mut report).await?;
-    println!("{}\nok", report.table());
-    Ok(())
+    clusters(shell, &["--soak"], report).await
 }
