@@ -102,7 +102,8 @@ impl Hub {
 
     async fn round(&self, table: &dyn EventTable, round: Round) -> Result<(), StoreError> {
         self.look_at_people(table, round).await?;
-        let cursors = self.cursors(round);
+        let (cursors, held): (Vec<Cursor>, Vec<Option<EventId>>) =
+            self.cursors(round).into_iter().unzip();
         if cursors.is_empty() {
             return Ok(());
         }
@@ -114,14 +115,19 @@ impl Hub {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let mut more = false;
-        for cursor in &cursors {
+        for (cursor, held) in cursors.iter().zip(held) {
             let rows = by_conversation.get(&cursor.conversation).map_or(&[][..], Vec::as_slice);
             let all = rows.len() < PAGE as usize;
-            more |= !all;
+            let mut is_due = !all;
             if let Some(watched) = inner.windows.get_mut(&cursor.conversation) {
-                watched.due = !all;
-                watched.window.send_if_modified(|window| window.fill(rows, all, now));
+                watched.window.send_if_modified(|window| {
+                    let news = window.fill(rows, held.filter(|_| all), now);
+                    is_due |= window.held().is_some();
+                    news
+                });
+                watched.due = is_due;
             }
+            more |= is_due;
             if let Some(feed) = inner.people.get_mut(&cursor.person) {
                 for row in rows {
                     feed.take(&row.envelope);
@@ -134,8 +140,9 @@ impl Hub {
         Ok(())
     }
 
-    /// Where each conversation is to be read from; one cursor for each, however many want it.
-    fn cursors(&self, round: Round) -> Vec<Cursor> {
+    /// Where each conversation is to be read from, and the last event that is held back there now; one
+    /// cursor for each, however many want it.
+    fn cursors(&self, round: Round) -> Vec<(Cursor, Option<EventId>)> {
         let now = Instant::now();
         let inner = self.inner.lock();
         let mut places: HashMap<ConversationId, (PersonId, EventId)> = HashMap::new();
@@ -161,7 +168,11 @@ impl Hub {
         }
         places
             .into_iter()
-            .map(|(conversation, (person, after))| Cursor { person, conversation, after })
+            .map(|(conversation, (person, after))| {
+                let watched = inner.windows.get(&conversation);
+                let held = watched.and_then(|watched| watched.window.borrow().held());
+                (Cursor { person, conversation, after }, held)
+            })
             .collect()
     }
 

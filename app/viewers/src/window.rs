@@ -90,9 +90,20 @@ impl Window {
         PushOutcome::Shown
     }
 
-    /// Takes what the table has behind [`Window::top`]; `all` says that there is no more of it.
-    /// Returns whether there is something new to see.
-    pub(crate) fn fill(&mut self, rows: &[Arc<Frame>], all: bool, now: Instant) -> bool {
+    /// The last event that is held: of a reading of the table that begins now nothing before it is missing.
+    pub(crate) fn held(&self) -> Option<EventId> {
+        self.held.back().map(|frame| frame.id())
+    }
+
+    /// Takes what the table had behind [`Window::top`]. `whole` is the last event that was held when the
+    /// reading began, if it came to the table's end: what was held since may follow something that was
+    /// stored since, and waits for another one. Returns whether there is something new to see.
+    pub(crate) fn fill(
+        &mut self,
+        rows: &[Arc<Frame>],
+        whole: Option<EventId>,
+        now: Instant,
+    ) -> bool {
         let before = self.top();
         for row in rows {
             if row.id() > self.top() {
@@ -100,11 +111,17 @@ impl Window {
                 self.stored = self.stored.max(row.id());
             }
         }
-        if all {
-            for frame in std::mem::take(&mut self.held) {
-                if frame.id() > self.top() {
-                    self.push(frame);
-                }
+        while let Some(frame) = self.held.front() {
+            let (id, top) = (frame.id(), self.top());
+            let is_known = id <= top;
+            let follows = id.fence == top.fence && id.number == top.number + 1;
+            if !is_known && !follows && whole.is_none_or(|whole| id > whole) {
+                break;
+            }
+            if let Some(frame) = self.held.pop_front()
+                && !is_known
+            {
+                self.push(frame);
             }
         }
         self.trim(KEPT);
@@ -222,15 +239,36 @@ mod tests {
         assert_eq!(window.publish(frame(9, 1), true, now), PushOutcome::Held);
         assert_eq!(window.publish(frame(9, 2), true, now), PushOutcome::Held);
         assert_eq!(seen(&window, id(5, 3)), Some(vec![]));
-        assert!(window.fill(&[frame(5, 4), frame(7, 1)], false, now));
+        assert!(window.fill(&[frame(5, 4), frame(7, 1)], None, now));
         assert_eq!(seen(&window, id(5, 3)), Some(vec![id(5, 4), id(7, 1)]));
-        assert!(window.fill(&[frame(9, 1)], true, now));
+        assert_eq!(window.held(), Some(id(9, 2)));
+        assert!(window.fill(&[frame(9, 1)], window.held(), now));
         assert_eq!(
             seen(&window, id(5, 3)),
             Some(vec![id(5, 4), id(7, 1), id(9, 1), id(9, 2)]),
             "stored and held are the same event"
         );
         assert_eq!(window.publish(frame(9, 3), true, now), PushOutcome::Shown);
+    }
+
+    /// Between the reading and its answer a turn ended elsewhere, and the next one began here.
+    #[test]
+    fn what_is_held_since_a_reading_began_waits_for_the_next() {
+        let now = Instant::now();
+        let mut window = Window::new(id(5, 1), now);
+        let before = window.held();
+        assert_eq!(window.publish(frame(9, 1), true, now), PushOutcome::Held);
+        assert!(!window.fill(&[], before, now), "(5, 2) is stored by now");
+        let before = window.held();
+        assert_eq!(window.publish(frame(9, 2), true, now), PushOutcome::Held);
+        assert!(window.fill(&[frame(5, 2)], before, now));
+        let all = vec![id(5, 2), id(9, 1), id(9, 2)];
+        assert_eq!(
+            seen(&window, id(5, 1)),
+            Some(all),
+            "what follows what is shown waits for nothing"
+        );
+        assert_eq!(window.held(), None);
     }
 
     #[test]
@@ -266,7 +304,7 @@ mod tests {
         let mut window = Window::new(id(5, 0), now);
         window.publish(frame(5, 1), true, now);
         let rows: Vec<_> = (1..=100).map(|number| frame(8, number)).collect();
-        window.fill(&rows, true, now);
+        window.fill(&rows, None, now);
         assert_eq!(window.frames.len(), KEPT);
         assert_eq!(window.publish(frame(5, 2), true, now), PushOutcome::Known);
     }
