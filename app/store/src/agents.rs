@@ -66,6 +66,9 @@ impl From<Row> for Agent {
 impl Store {
     /// The agent of this name.
     pub async fn agent_by_name(&self, name: &str) -> Result<Option<Agent>, Error> {
+        if !may_be_a_name(name) {
+            return Ok(None);
+        }
         sqlx::query_as!(
             Row,
             "select id, name, prompt, model, step_cap, budget_read, budget_write, budget_external,
@@ -170,7 +173,15 @@ impl Store {
     }
 }
 
+/// Postgres does not even compare what holds this character.
+fn may_be_a_name(name: &str) -> bool {
+    !name.contains('\0')
+}
+
 async fn locked(conn: &mut PgConnection, name: &str) -> Result<Option<Agent>, Error> {
+    if !may_be_a_name(name) {
+        return Ok(None);
+    }
     sqlx::query_as!(
         Row,
         "select id, name, prompt, model, step_cap, budget_read, budget_write, budget_external, tools

@@ -208,6 +208,9 @@ async fn agents_read_back_as_they_were_written() {
         assert_eq!(changed.prompt, cook.prompt);
         assert_eq!(store.agents().await.unwrap(), vec![main, changed]);
         assert_eq!(store.change_agent("nobody", AgentChange::default()).await.unwrap(), None);
+        // Postgres does not even compare such a name.
+        assert_eq!(store.agent_by_name("co\0ok").await.unwrap(), None);
+        assert_eq!(store.change_agent("co\0ok", AgentChange::default()).await.unwrap(), None);
     })
     .await;
 }
