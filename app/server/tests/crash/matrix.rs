@@ -92,7 +92,7 @@ mod soak {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_matrix_notices_each_safety_that_is_taken_out() -> anyhow::Result<()> {
         let stands = |point, side| Case { point, side, visit: 1, fate: Fate::Stands };
-        let robbed = [stands("turn.output", "before"), stands("turn.finish", "before")];
+        let robbed = [stands("turn.output", "before")];
         is_noticed("fencing", "is told as", &robbed).await?;
         is_noticed("lease", "the lease of", &robbed).await?;
         let died = Case { fate: Fate::Dies, ..stands("accept.commit", "after") };
@@ -136,7 +136,9 @@ async fn all_hold(cases: impl Iterator<Item = Case>) -> Result<()> {
 
 /// Wants the checker to see the `sign` of a safety that is not there in one of these cases.
 async fn is_noticed(safety: &'static str, sign: &str, cases: &[Case]) -> Result<()> {
-    const TRIES: usize = 3;
+    // Every other time what stands still holds a row that whoever takes over waits for, so that nothing is
+    // doubled.
+    const TRIES: usize = 12;
     let _turn = alone().await;
     let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
     let sabotaged = Settings { sabotage: Some(safety), ..settings };
