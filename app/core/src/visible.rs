@@ -26,6 +26,16 @@ pub fn shortened(text: &str, most: usize) -> String {
     }
 }
 
+/// Characters of a file's name that are kept.
+pub const FILE_NAME: usize = 255;
+
+/// A file's name as it is shown: the last part of a path, without what cannot be seen.
+pub fn file_name(name: &str) -> String {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let shown: String = last.chars().filter(|c| !c.is_control()).take(FILE_NAME).collect();
+    if shown.trim().is_empty() { "file".to_owned() } else { shown }
+}
+
 fn is_hidden(c: char) -> bool {
     if c == '\n' || c == '\t' {
         return false;
@@ -65,6 +75,17 @@ mod tests {
         check("teas", 3, "tea…");
         check("é漢x", 2, "é漢…");
         check("", 0, "");
+    }
+
+    #[test]
+    fn a_files_name_is_never_a_path() {
+        let check = |name, expected| assert_eq!(file_name(name), expected);
+        check("a.txt", "a.txt");
+        check("../../etc/passwd", "passwd");
+        check("C:\\x\\y.doc", "y.doc");
+        check("a\u{0}\nb", "ab");
+        check("", "file");
+        check("dir/", "file");
     }
 
     #[test]

@@ -6,12 +6,10 @@ use famulus_core::{
     blob::BlobError,
     ids::{BlobId, PersonId},
     inbound::Attachment,
+    visible::file_name,
 };
 use futures::stream::BoxStream;
 use std::io;
-
-/// Characters of a file's name that are kept.
-pub const NAME: usize = 255;
 
 /// A file that comes with a message.
 pub enum File<'a> {
@@ -35,12 +33,12 @@ impl Reception {
     ) -> Result<Attachment, ReceiveError> {
         match file {
             File::Stored { id, name } => match self.desk.get(person, id).await {
-                Ok((blob, _unread)) => Ok(Attachment { blob, name: shown(&name) }),
+                Ok((blob, _unread)) => Ok(Attachment { blob, name: file_name(&name) }),
                 Err(BlobError::Missing { id }) => Err(ReceiveError::NoFile { id }),
-                Err(source) => Err(ReceiveError::File { name: shown(&name), source }),
+                Err(source) => Err(ReceiveError::File { name: file_name(&name), source }),
             },
             File::New { name, media_type: declared, most, pieces } => {
-                let name = shown(&name);
+                let name = file_name(&name);
                 match self.desk.put(person, &media_type(&declared), most, pieces).await {
                     Ok(blob) => Ok(Attachment { blob, name }),
                     Err(source) => Err(ReceiveError::File { name, source }),
@@ -48,13 +46,6 @@ impl Reception {
             }
         }
     }
-}
-
-/// A file's name as it is shown: the last part of a path, without what cannot be seen.
-pub fn shown(name: &str) -> String {
-    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let shown: String = last.chars().filter(|c| !c.is_control()).take(NAME).collect();
-    if shown.trim().is_empty() { "file".to_owned() } else { shown }
 }
 
 /// A declared media type, or the one of unknown bytes when it is none.
@@ -76,17 +67,6 @@ pub fn media_type(declared: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_files_name_is_never_a_path() {
-        let check = |name, expected| assert_eq!(shown(name), expected);
-        check("a.txt", "a.txt");
-        check("../../etc/passwd", "passwd");
-        check("C:\\x\\y.doc", "y.doc");
-        check("a\u{0}\nb", "ab");
-        check("", "file");
-        check("dir/", "file");
-    }
 
     #[test]
     fn a_media_type_is_one_or_unknown_bytes() {

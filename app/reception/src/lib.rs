@@ -17,5 +17,5 @@ mod words;
 pub use arrive::{Arrivals, ArriveError, Arrived, Door};
 pub use commands::Outcome;
 pub use error::ReceiveError;
-pub use files::{File, NAME, media_type, shown};
+pub use files::{File, media_type};
 pub use receive::{Desk, Received, Reception, STEERED};

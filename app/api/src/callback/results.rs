@@ -25,8 +25,8 @@ use famulus_core::{
     plugin::{LateCall, for_model},
     runner::DELIVERY_BYTES,
     sandbox::SandboxResult,
+    visible::file_name,
 };
-use famulus_reception::shown;
 use famulus_store::{ExpectedCall, LateState, nowhere};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -98,7 +98,8 @@ fn over(why: &'static str) -> Problem {
 fn inbound(expected: &ExpectedCall, mut result: SandboxResult, now: Timestamp) -> Inbound {
     let LateCall { id, plugin, tool, person, agent, conversation, origin, .. } = &expected.call;
     let files = result.runs.iter_mut().flat_map(|run| std::mem::take(&mut run.files));
-    let attachments = files.map(|(name, blob)| Attachment { blob, name: shown(&name) }).collect();
+    let attachments =
+        files.map(|(name, blob)| Attachment { blob, name: file_name(&name) }).collect();
     let text =
         format!("The result of call {id} has come.\n{}", for_model(plugin, tool, &result).text);
     Inbound {

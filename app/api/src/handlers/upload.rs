@@ -19,9 +19,10 @@ use famulus_core::{
     ids::{MessageId, TurnId},
     inbound::{Attachment, Meeting, Source},
     sent::Sent,
+    visible::{FILE_NAME, file_name},
 };
 use famulus_errors::causes;
-use famulus_reception::{NAME, media_type, shown};
+use famulus_reception::media_type;
 use famulus_store::MAIN_AGENT;
 use futures::StreamExt as _;
 use schemars::JsonSchema;
@@ -29,7 +30,7 @@ use serde::Serialize;
 use std::{io, sync::Arc};
 
 /// Bytes of a name of so many characters.
-const FIELD: usize = 4 * NAME;
+const FIELD: usize = 4 * FILE_NAME;
 /// What a head can hold; line breaks are escaped there.
 const NAMES: &str = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$";
 /// Parts that are looked at.
@@ -43,7 +44,7 @@ pub(crate) struct UploadForm {
     #[schemars(extend("format" = "binary"))]
     file: String,
     /// How the file is shown; the name that it comes with unless told.
-    #[schemars(with = "String", length(max = NAME))]
+    #[schemars(with = "String", length(max = FILE_NAME))]
     #[serde(default)]
     filename: Option<String>,
 }
@@ -95,7 +96,7 @@ pub(crate) async fn upload(
             "send the file as the part `file`",
         ));
     };
-    let filename = shown(name.as_deref().unwrap_or(&given));
+    let filename = file_name(name.as_deref().unwrap_or(&given));
     let sent = Sent {
         text: String::new(),
         attachments: vec![Attachment { blob, name: filename.clone() }],
@@ -137,7 +138,7 @@ async fn short(mut field: Field<'_>) -> Result<String, Problem> {
         bytes.extend_from_slice(&piece);
     }
     let text = String::from_utf8_lossy(&bytes);
-    if text.chars().count() > NAME {
+    if text.chars().count() > FILE_NAME {
         return Err(too_long());
     }
     Ok(text.into_owned())
@@ -145,7 +146,7 @@ async fn short(mut field: Field<'_>) -> Result<String, Problem> {
 
 fn too_long() -> Problem {
     Problem::bad(
-        format!("the field `filename` has more than {NAME} characters"),
+        format!("the field `filename` has more than {FILE_NAME} characters"),
         "shorten the name",
     )
 }
