@@ -15,7 +15,7 @@ use famulus_core::{
 use famulus_tools::{
     Catalogue, PluginPorts, Ports,
     fake::{
-        FakeKnowledge, FakeSchedules,
+        FakeKnowledge, FakePost, FakeSchedules,
         plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play},
     },
 };
@@ -34,6 +34,8 @@ async fn the_model_and_each_tool_have_a_span_within_that_of_their_turn() {
     let ports = Ports {
         knowledge: FakeKnowledge::new(clock.clone()),
         schedules: FakeSchedules::new(clock.clone()),
+        post: Arc::<FakePost>::default(),
+        ways: Vec::new(),
         plugins: PluginPorts {
             sandboxes: FakeSandboxes::new(Vec::new(), |_| Play::Later),
             revisions: revisions.clone(),

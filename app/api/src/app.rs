@@ -32,6 +32,8 @@ pub struct Api {
     pub catalogue: Vec<Grantable>,
     pub clock: Arc<dyn Clock>,
     pub configured: watch::Receiver<Configured>,
+    /// The channels on which people are heard.
+    pub hearing: Vec<String>,
     /// How the backups stand; `None` where somebody else sees to them.
     pub backups: watch::Receiver<Option<Standing>>,
     /// When the process started.

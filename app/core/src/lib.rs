@@ -30,6 +30,7 @@ pub mod pairing;
 pub mod person;
 pub mod place;
 pub mod plugin;
+pub mod post;
 pub mod render;
 pub mod replay;
 pub mod runner;

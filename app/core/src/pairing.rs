@@ -74,6 +74,9 @@ pub trait Identities: Send + Sync + 'static {
     /// Notes that somebody wrote in the chat with them alone: they are reached there.
     async fn seen(&self, identity: IdentityId, chat: &str) -> Result<(), StoreError>;
 
+    /// Notes that the account's person wants to be reached there first.
+    async fn at_home(&self, identity: IdentityId) -> Result<(), StoreError>;
+
     /// Gives a stranger a code, of which the SHA-256 is kept: one at a time, and within the limits. Asked
     /// again with the same code it answers as before: whoever asks may have died before they told it.
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError>;

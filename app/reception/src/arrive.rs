@@ -126,7 +126,7 @@ impl Arrivals {
             };
         self.identities.seen(known.identity, &first.chat.id).await?;
         let caller = caller(door, &known);
-        if let Some(answered) = self.command(&caller, door, first).await? {
+        if let Some(answered) = self.command(&caller, &known, door, first).await? {
             return Ok(answered);
         }
         let (attachments, missing) = self.fetched(door, &caller, parts, platform).await?;
@@ -224,6 +224,7 @@ impl Arrivals {
     async fn command(
         &self,
         caller: &Caller,
+        known: &Known,
         door: &Door,
         written: &Written,
     ) -> Result<Option<Arrived>, ArriveError> {
@@ -231,14 +232,19 @@ impl Arrivals {
             return Ok(None);
         }
         let begins = written.text.trim() == "/start" || written.text.starts_with("/start ");
+        let is_home = written.text.trim().eq_ignore_ascii_case("/home");
         let command = Command::parse(&written.text);
-        if command.is_none() && !begins {
+        if command.is_none() && !begins && !is_home {
             return Ok(None);
         }
         if written.is_edit {
             return Ok(Some(Arrived::Ignored));
         }
         let answer = match command {
+            None if is_home => {
+                self.identities.at_home(known.identity).await?;
+                words::HOME.to_owned()
+            }
             None => words::hello(&caller.person.name),
             Some(command) => {
                 let entry = Entry { reply: written.reply.clone(), kind: written.chat.kind };

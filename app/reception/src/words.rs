@@ -15,6 +15,9 @@ pub(crate) fn hello(name: &str) -> String {
     format!("Hello {name}. Write to me as you would to anybody; `/stop` ends what I am doing.")
 }
 
+/// To whoever wants to be reached where they write.
+pub(crate) const HOME: &str = "What I ask and what I send you of myself comes here from now on. `/home` elsewhere changes it.";
+
 /// To a group.
 pub(crate) const GROUP: &str = "I do not serve groups yet, so I leave. Write to me directly.";
 

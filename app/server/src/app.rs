@@ -124,12 +124,15 @@ impl App {
         let everything = Arc::new(store.clone());
         let channels::All { channels, rules } =
             channels::all(&config.channels, everything.clone())?;
+        let hearing = rules.keys().cloned().collect();
         let idle_tools = plugins.idle_tools();
         let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
             clock: Arc::clone(&clock),
             knowledge: everything.clone(),
             schedules: everything.clone(),
+            post: everything.clone(),
+            ways: channels::ways(&channels),
             plugins: PluginPorts {
                 sandboxes: Arc::clone(&plugins.sandboxes),
                 revisions: everything.clone(),
@@ -327,6 +330,7 @@ impl App {
             started: clock.now(),
             clock,
             configured: configured.subscribe(),
+            hearing,
             backups: backups.subscribe(),
         };
         let serving = async move {

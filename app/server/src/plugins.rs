@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use famulus_core::clock::SystemClock;
     use famulus_tools::fake::plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play, plugin};
-    use famulus_tools::fake::{FakeKnowledge, FakeSchedules};
+    use famulus_tools::fake::{FakeKnowledge, FakePost, FakeSchedules, ways};
     use famulus_tools::{Catalogue, PluginPorts};
 
     /// What twenty plugins may cost at most, in tokens.
@@ -115,6 +115,8 @@ mod tests {
             let ports = famulus_tools::Ports {
                 knowledge: FakeKnowledge::new(clock.clone()),
                 schedules: FakeSchedules::new(clock.clone()),
+                post: Arc::<FakePost>::default(),
+                ways: ways(),
                 plugins: PluginPorts {
                     sandboxes: FakeSandboxes::new(states, |_| Play::Later),
                     revisions: revisions.clone(),

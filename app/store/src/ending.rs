@@ -7,7 +7,8 @@ use crate::{
     events,
     hand_over::hand_over,
     history::{self, Place},
-    outbox, schedules,
+    outbox::{self, Sending},
+    schedules,
 };
 use famulus_core::{
     crash,
@@ -200,8 +201,15 @@ async fn deliver(conn: &mut PgConnection, ends: &[Last<'_>]) -> Result<bool, Err
         let from = addresses.remove(&turn.0).unwrap_or_default();
         for to in senders(from, last.origin)? {
             if last.delivering.contains(&to.channel) && !reached(conn, turn, &to).await? {
-                let reply = last.reply.unwrap_or_default();
-                outbox::send(conn, PersonId(host), conversation, turn, &to, reply).await?;
+                let sending = Sending {
+                    host: PersonId(host),
+                    conversation,
+                    turn,
+                    to: &to,
+                    markdown: last.reply.unwrap_or_default(),
+                    attachments: &[],
+                };
+                outbox::send(conn, &sending).await?;
                 sent = true;
             }
         }

@@ -34,6 +34,7 @@ mod idempotency;
 mod inspect;
 mod knowledge;
 mod late_calls;
+mod letters;
 mod outbox;
 mod pairings;
 mod people;

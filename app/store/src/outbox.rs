@@ -115,19 +115,26 @@ struct Body {
     buttons: Vec<Button>,
 }
 
+/// What a turn sends.
+pub(crate) struct Sending<'a> {
+    pub(crate) host: PersonId,
+    pub(crate) conversation: Uuid,
+    pub(crate) turn: TurnId,
+    pub(crate) to: &'a Address,
+    pub(crate) markdown: &'a str,
+    pub(crate) attachments: &'a [Attachment],
+}
+
 /// Puts a message on its way, in the transaction that produced it.
 pub(crate) async fn send(
     conn: &mut PgConnection,
-    host: PersonId,
-    conversation: Uuid,
-    turn: TurnId,
-    to: &Address,
-    markdown: &str,
+    sending: &Sending<'_>,
 ) -> Result<OutboundId, Error> {
+    let Sending { host, conversation, turn, to, markdown, attachments } = sending;
     let id = OutboundId::new();
     let body = encode(
         "an outbound message",
-        &serde_json::json!({ "markdown": markdown, "attachments": [] }),
+        &serde_json::json!({ "markdown": markdown, "attachments": attachments }),
     )?;
     sqlx::query!(
         "insert into outbox (id, person_id, conversation_id, turn_id, address, body, state)
@@ -142,7 +149,7 @@ pub(crate) async fn send(
     .execute(&mut *conn)
     .await
     .map_err(Error::on("put the reply on its way"))?;
-    let job = Job { id: id.0, class: Class::Delivery, lane: to.lane(), person: host };
+    let job = Job { id: id.0, class: Class::Delivery, lane: to.lane(), person: *host };
     lane::enqueue(conn, Class::Delivery, &[job]).await?;
     Ok(id)
 }

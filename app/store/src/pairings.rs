@@ -66,6 +66,10 @@ impl Identities for Store {
         Ok(self.note_chat(identity, chat).await?)
     }
 
+    async fn at_home(&self, identity: IdentityId) -> Result<(), StoreError> {
+        Ok(self.note_home(identity).await?)
+    }
+
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError> {
         Ok(self.give_code(stranger, code).await?)
     }

@@ -26,6 +26,19 @@ impl Store {
         Ok(())
     }
 
+    /// Notes that somebody wants to be reached by this account first.
+    pub(crate) async fn note_home(&self, identity: IdentityId) -> Result<(), Error> {
+        sqlx::query!(
+            "update person p set home = i.id from identity i
+             where i.id = $1 and p.id = i.person_id and p.home is distinct from i.id",
+            identity.0,
+        )
+        .execute(&self.relaxed)
+        .await
+        .map_err(Error::on("note where somebody is at home"))?;
+        Ok(())
+    }
+
     /// Notes that somebody lets us write to them again, or does not.
     pub async fn may_reach(
         &self,

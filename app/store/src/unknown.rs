@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub struct UnknownOutcome {
     pub id: OutboundId,
     pub to: Address,
-    /// Whose conversation it is.
+    /// For whom it is: whoever holds the account in that chat, else whose conversation it is.
     pub person: String,
     pub markdown: String,
     /// How often it was begun to be sent: it is told again when it is unknown again.
@@ -33,7 +33,12 @@ impl Store {
         let failed = || Error::on("look for messages that may have arrived");
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let rows = sqlx::query!(
-            r#"select o.id, o.address, o.body, o.attempts, p.name,
+            r#"select o.id, o.address, o.body, o.attempts,
+                      coalesce((select r.name from identity i join person r on r.id = i.person_id
+                                where i.channel = o.address ->> 'channel'
+                                    and i.account = o.address ->> 'account'
+                                    and i.chat = o.address ->> 'chat' limit 1), p.name)
+                          as "name!",
                       exists (select 1 from message m
                               where m.conversation_id = t.conversation_id and m.turn_ord = t.ord
                                   and m.turn_id = t.id and m.provenance = 'system'

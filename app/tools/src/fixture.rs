@@ -3,7 +3,7 @@
 use crate::builtin::Ports;
 use crate::catalogue::Catalogue;
 use crate::fake::plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play, digest, plugin, result};
-use crate::fake::{FakeKnowledge, FakeSchedules, HandClock};
+use crate::fake::{FakeKnowledge, FakePost, FakeSchedules, HandClock, ways};
 use crate::plugins::PluginPorts;
 use crate::tool::Tool;
 use famulus_core::Clock;
@@ -24,6 +24,7 @@ pub(crate) struct Bench {
     pub(crate) sandboxes: Arc<FakeSandboxes>,
     pub(crate) revisions: Arc<FakeRevisions>,
     pub(crate) blobs: Arc<FakeBlobs>,
+    pub(crate) post: Arc<FakePost>,
     /// Of the next call; its key is new for each.
     pub(crate) context: CallContext,
 }
@@ -53,7 +54,9 @@ impl Bench {
         let clock = HandClock::at("2026-05-01T10:00:00Z".parse().unwrap());
         let (revisions, blobs) = (Arc::<FakeRevisions>::default(), Arc::<FakeBlobs>::default());
         revisions.descriptions.lock().insert(digest("weather"), weather());
+        let post = Arc::<FakePost>::default();
         let ports = Ports {
+            post: post.clone(),
             plugins: PluginPorts {
                 sandboxes: sandboxes.clone(),
                 revisions: revisions.clone(),
@@ -79,7 +82,7 @@ impl Bench {
             cancel: CancellationToken::new(),
         };
         let catalogue = Catalogue::with(&ports, extra).unwrap();
-        Self { catalogue, clock, sandboxes, revisions, blobs, context }
+        Self { catalogue, clock, sandboxes, revisions, blobs, post, context }
     }
 
     pub(crate) fn ports(clock: &Arc<HandClock>) -> Ports {
@@ -94,6 +97,8 @@ impl Bench {
             },
             knowledge: FakeKnowledge::new(Arc::clone(&clock)),
             schedules: FakeSchedules::new(Arc::clone(&clock)),
+            post: Arc::<FakePost>::default(),
+            ways: ways(),
             clock,
         }
     }

@@ -29,6 +29,11 @@ pub trait Tool: Send + Sync + 'static {
     /// One line for each action, or a single line for a tool without actions.
     fn policy(&self) -> &[Policy];
 
+    /// Whether it could do anything in this installation: what could not is shown to no model.
+    fn is_of_use(&self) -> bool {
+        true
+    }
+
     /// How long a call may take.
     fn timeout(&self) -> Duration {
         DEFAULT_TIMEOUT

@@ -2,7 +2,7 @@
 
 use crate::{
     app::App,
-    handlers::{Answer, json, ok, queue},
+    handlers::{Answer, channels, json, ok, queue},
     openapi,
 };
 use axum::{
@@ -10,6 +10,7 @@ use axum::{
     http::{StatusCode, header},
     response::IntoResponse,
 };
+use famulus_store::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::{sync::Arc, time::Duration};
@@ -43,12 +44,16 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     json(status, &Health { ok, reasons })
 }
 
-/// What this process measured, and the queue as it is. Without an answer of the database the queue is
-/// left out: numbers of before would say that all is well.
+/// What this process measured, and the queue and the channels as they are. Without an answer of the database
+/// these are left out: numbers of before would say that all is well.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     let mut text = (app.api.metrics)();
-    match tokio::time::timeout(ANSWER, app.api.store.queue_report()).await {
-        Ok(Ok(report)) => text.push_str(&queue::exposition(&report.into())),
+    let asked = async {
+        let queue = queue::exposition(&app.api.store.queue_report().await?.into());
+        Ok::<_, Error>(queue + &channels::exposition(&channels::accounts(&app).await?))
+    };
+    match tokio::time::timeout(ANSWER, asked).await {
+        Ok(Ok(of_database)) => text.push_str(&of_database),
         Ok(Err(error)) => tracing::warn!(%error, "the queue is not among the metrics"),
         Err(_late) => tracing::warn!("the queue is not among the metrics: no answer in {ANSWER:?}"),
     }

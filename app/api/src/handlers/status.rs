@@ -2,10 +2,10 @@
 
 use crate::{
     app::{App, Configured, Standing},
-    handlers::{Answer, ok, queue::Queue},
+    handlers::{Answer, channels, ok, queue::Queue},
 };
 use axum::extract::State;
-use famulus_store::{DatabaseFacts, Error, QueueReport};
+use famulus_store::{AccountStanding, DatabaseFacts, Error, QueueReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -58,6 +58,9 @@ pub(crate) async fn status(State(app): State<Arc<App>>) -> Answer {
     if let Ok(queue) = &queue {
         checks.push(dead(queue));
     }
+    if let Ok(accounts) = channels::accounts(&app).await {
+        checks.extend(heard(&accounts));
+    }
     checks.push(configuration(&app.api.configured.borrow()));
     let backups = app.api.backups.borrow().clone();
     checks.extend(backups.map(|Standing { ok, detail, remedy }| Check {
@@ -104,6 +107,23 @@ fn role(facts: &DatabaseFacts) -> Check {
         },
         remedy: (!ok).then_some("connect as a role that is neither superuser nor BYPASSRLS"),
     }
+}
+
+/// Whether people are heard on the channels; none where there is no channel.
+fn heard(accounts: &[AccountStanding]) -> Option<Check> {
+    if accounts.is_empty() {
+        return None;
+    }
+    let said: Vec<String> = accounts
+        .iter()
+        .map(|AccountStanding { channel, down, since, .. }| match down {
+            Some(why) => format!("{channel} is down since {since:.0}, because {why}"),
+            None => format!("{channel} is well"),
+        })
+        .collect();
+    let ok = accounts.iter().all(|one| one.down.is_none());
+    let remedy = (!ok).then_some("docs/CHANNELS.md says what each of these means");
+    Some(Check { name: "channels", ok, detail: said.join("; "), remedy })
 }
 
 /// Whether what runs is what was written.

@@ -129,6 +129,7 @@ impl World {
                 ..Configured::default()
             })
             .1,
+            hearing: vec!["telegram".into()],
             backups: watch::channel(None).1,
             started: SystemClock.now(),
         };

@@ -21,6 +21,13 @@ const POLL: u64 = 50;
 const BATCH: u32 = 100;
 /// What is asked for. The list is kept there, so it is told each time.
 const KINDS: [&str; 4] = ["message", "edited_message", "callback_query", "my_chat_member"];
+/// What can be typed anywhere, in the words of a menu.
+const COMMANDS: [(&str, &str); 4] = [
+    ("stop", "End what I am doing"),
+    ("home", "Ask me and tell me things here first"),
+    ("approve", "Say yes to a question, by its code"),
+    ("deny", "Say no to a question, by its code"),
+];
 /// Between two polls that brought nothing.
 const APART: Duration = Duration::from_secs(1);
 /// After a poll that another process ended.
@@ -83,6 +90,20 @@ impl TelegramListener {
         Self { client }
     }
 
+    /// What people are shown to type. Without it they are understood all the same.
+    async fn show_commands(&self) {
+        let commands: Vec<_> = COMMANDS
+            .iter()
+            .map(|(command, description)| json!({"command": command, "description": description}))
+            .collect();
+        let asked = json!({"commands": commands, "scope": {"type": "all_private_chats"}});
+        let shown: Result<bool, _> =
+            self.client.call("setMyCommands", &asked, Duration::ZERO).await;
+        if let Err(error) = shown {
+            tracing::debug!(%error, "people are not shown what they can type");
+        }
+    }
+
     /// Asks what there is, and waits for so many seconds while there is nothing.
     async fn polled(
         &self,
@@ -135,6 +156,7 @@ impl Listener for TelegramListener {
     }
 
     async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError {
+        self.show_commands().await;
         let mut place = place.and_then(|place| place.parse().ok()).unwrap_or_default();
         // Whether the platform hears us is known at once.
         let mut seconds = 0;

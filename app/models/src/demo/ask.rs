@@ -15,6 +15,8 @@ pub(crate) struct Ask {
     /// What was said, without headers, in order.
     pub(crate) texts: Vec<String>,
     pub(crate) speaker: Speaker,
+    /// The file that was attached last, also to an earlier message.
+    pub(crate) file: Option<File>,
     pub(crate) done: Vec<Done>,
     /// What was already said of the answer before it was cut off.
     pub(crate) said: String,
@@ -29,6 +31,12 @@ pub(crate) enum Speaker {
     Plugin,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct File {
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
 /// A call that was made, and what came of it.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -39,7 +47,9 @@ pub(crate) struct Done {
 
 impl Ask {
     pub(crate) fn read(messages: &[Arc<Message>]) -> Self {
-        let mut ask = Self::default();
+        let said = messages.iter().rev().filter(|message| is_said(message));
+        let file = said.map(|message| file_of(&message.text())).find(Option::is_some).flatten();
+        let mut ask = Self { file, ..Self::default() };
         let Some(last) = messages.iter().rfind(|message| is_said(message)) else { return ask };
         // A message that steers a running turn belongs to the question that it steers.
         let opens = |message: &Arc<Message>| {
@@ -119,6 +129,17 @@ pub(crate) fn taken_apart(rendered: &str) -> (&str, &str) {
     (source.unwrap_or_default(), text)
 }
 
+/// The last file that stands in the header of a message.
+fn file_of(rendered: &str) -> Option<File> {
+    let (header, _) =
+        Some(rendered.split_once("\nText: ")?).filter(|_| rendered.starts_with(HEADER))?;
+    header.lines().rev().find_map(|line| {
+        let (shown, id) = line.strip_prefix("Attached file: ")?.rsplit_once("), id ")?;
+        let (name, _kind) = shown.rsplit_once(" (")?;
+        Some(File { id: id.to_owned(), name: name.to_owned() })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +149,8 @@ mod tests {
         let rendered = "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: http\nSender: owner\nAttached file: a.png (image/png, 3 bytes), id 1\nText: two\nlines";
         assert_eq!(taken_apart(rendered), ("http", "two\nlines"));
         assert_eq!(taken_apart("plain"), ("", "plain"));
+        let file = File { id: "1".to_owned(), name: "a.png".to_owned() };
+        assert_eq!(file_of(rendered), Some(file));
+        assert_eq!(file_of("Attached file: a (b, 3 bytes), id 1\nText: a"), None);
     }
 }

@@ -13,6 +13,7 @@
 //! reads from the conversation.
 
 mod ask;
+mod files;
 mod memo;
 mod memories;
 mod plugins;
@@ -63,6 +64,7 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - `forget my cat` (I ask you first)
 - `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants` (\"famulus schedules\" lists them)
 - `what time is it?`
+- send a file, then `send me the file` (in a chat, as on Telegram)
 - `run look of weather with city=Berlin`: the tool of a plugin, where there are plugins
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
@@ -79,7 +81,7 @@ pub fn answer(question: Question<'_>) -> Answer {
     let mut said = Vec::new();
     let mut wanted: Vec<Wanted> = Vec::new();
     for wish in wish::read(&ask) {
-        match act(&wish, &memo) {
+        match act(&wish, &ask, &memo) {
             Ok(text) | Err(Halt::Say(text)) => said.push(text),
             Err(Halt::Wants(call)) if wanted.iter().any(|other| call.waits_for(other)) => {}
             Err(Halt::Wants(call)) => wanted.push(call),
@@ -98,7 +100,7 @@ pub fn answer(question: Question<'_>) -> Answer {
 }
 
 /// What is done for a wish, and what is said of it.
-fn act(wish: &Wish, memo: &Memo<'_>) -> Result<String, Halt> {
+fn act(wish: &Wish, ask: &Ask, memo: &Memo<'_>) -> Result<String, Halt> {
     match wish {
         Wish::Help => Ok(HELP.to_owned()),
         Wish::Remember(fact) => memories::remember(fact, memo),
@@ -108,6 +110,7 @@ fn act(wish: &Wish, memo: &Memo<'_>) -> Result<String, Halt> {
         Wish::Remind { note, when } => reminders::create(note, *when, memo),
         Wish::RemindWhen => Ok("When? Say for example `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants`.".to_owned()),
         Wish::RunTool { plugin, tool, parameters } => plugins::run(plugin, tool, parameters, memo),
+        Wish::SendFile => files::send_back(ask.file.as_ref(), memo),
         Wish::Reminder(note) => Ok(format!("Reminder: {note}")),
         Wish::LateResult(text) => Ok(text.clone()),
         Wish::Other => Ok(WHAT_I_AM.to_owned()),

@@ -48,6 +48,7 @@ impl World {
                 self.memories.retain(|(id, _)| *id != text("id"));
                 json(json!({"deleted": true}))
             }
+            ("send_message", "send") => json(json!({"on_its_way": {"to": "Ada"}})),
             ("manage_schedules", "create") => json(json!({"next": "2026-11-22T09:00:00+01:00"})),
             _ => panic!("{call:?}"),
         }
@@ -55,7 +56,7 @@ impl World {
 }
 
 fn tools() -> Vec<ToolSpec> {
-    ["get_time", "manage_knowledge", "manage_schedules", "run_plugin_tool"]
+    ["get_time", "manage_knowledge", "manage_schedules", "send_message", "run_plugin_tool"]
         .map(|name| ToolSpec { name: name.into(), description: String::new(), schema: json!({}) })
         .into()
 }
@@ -108,6 +109,14 @@ impl Chat {
             }
         }
         panic!("no end: {:?}", self.steps);
+    }
+
+    /// Somebody sent a file, and what was answered is forgotten.
+    fn get_file(&mut self) {
+        let turn = TurnId::new();
+        let text = "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: telegram\nSender: owner\nAttached file: a cat.png (image/png, 3 bytes), id b1\nText: look";
+        let part = Part::new(PartBody::Text { text: text.to_owned() }, Provenance::Owner);
+        self.history.push(message(MessageRole::User, turn, vec![part]));
     }
 
     fn answer(&self, tools: &[ToolSpec]) -> Answer {
@@ -179,6 +188,7 @@ fn reminders() {
 fn what_it_claims_is_true() {
     let mut chat = Chat::default();
     let hello = chat.say("Hello!");
+    chat.get_file();
     let examples: Vec<&str> = hello.lines().filter(|line| line.starts_with("- ")).collect();
     assert!(examples.len() >= 5, "{hello}");
     for example in examples.iter().flat_map(|line| line.split('`').skip(1).step_by(2)) {
@@ -191,6 +201,16 @@ fn what_it_claims_is_true() {
     for word in ["demo model", "model.base_url", "model.name", "model.api_key", "`help`"] {
         assert!(reply.contains(word), "{word}: {reply}");
     }
+}
+
+#[test]
+fn a_file_goes_back() {
+    let mut chat = Chat::default();
+    assert_eq!(chat.say("send me the file"), "I have no file of yours. Send me one first.");
+    chat.get_file();
+    assert_eq!(chat.say("Send it back!"), "I have sent you a cat.png.");
+    let call = r#"send_message {"action":"send","files":[{"id":"b1","name":"a cat.png"}]}"#;
+    assert_eq!(chat.steps, [[call]]);
 }
 
 #[test]

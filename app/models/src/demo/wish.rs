@@ -26,6 +26,7 @@ pub(crate) enum Wish {
         tool: String,
         parameters: Value,
     },
+    SendFile,
     /// A schedule has come due.
     Reminder(String),
     /// What a plugin's tool came to, which is data whatever it says.
@@ -49,6 +50,8 @@ const PATTERNS: &[(&str, Read)] = &[
     ("what time is it", |_| Some(Wish::Time)),
     ("tell me the time", |_| Some(Wish::Time)),
     ("remind me *", |text| Some(remind(text))),
+    ("send it back", |_| Some(Wish::SendFile)),
+    ("send me the file", |_| Some(Wish::SendFile)),
     ("throw the die", |_| plugins::read("throw_die of dice")),
     ("run *", plugins::read),
 ];

@@ -42,6 +42,7 @@ pub(crate) struct Desk {
     pub(crate) accepted: Mutex<Vec<Inbound>>,
     pub(crate) told: Mutex<Vec<Told>>,
     pub(crate) coded: Mutex<Vec<(String, String)>>,
+    pub(crate) homes: Mutex<Vec<IdentityId>>,
     pub(crate) stopped: Mutex<Vec<PersonId>>,
     pub(crate) decided: Mutex<Vec<(PersonId, Scope, String, bool)>>,
     pub(crate) files: Mutex<Vec<Vec<u8>>>,
@@ -255,6 +256,11 @@ impl Identities for Desk {
     }
 
     async fn seen(&self, _: IdentityId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn at_home(&self, identity: IdentityId) -> Result<(), StoreError> {
+        self.homes.lock().push(identity);
         Ok(())
     }
 

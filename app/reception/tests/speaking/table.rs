@@ -71,6 +71,7 @@ async fn every_cell_has_its_outcome() {
             assert_eq!(direct("hello").await, Turn(provenance), "{from}");
             assert_eq!(direct("/stop").await, Answer, "{from}");
             assert_eq!(direct("/start").await, Answer, "{from}");
+            assert_eq!(direct("/home").await, Answer, "{from}");
             assert_eq!(direct("/unknown").await, Turn(provenance), "{from}");
         }
         for from in ["gone owner", "gone member"] {
@@ -92,7 +93,7 @@ async fn every_cell_has_its_outcome() {
             assert_eq!(everybody.await, Turn(Provenance::Contact));
         }
     }
-    for text in ["hello", "/stop", "/start", "/start owner", "/approve GOODCODE"] {
+    for text in ["hello", "/stop", "/home", "/start", "/start owner", "/approve GOODCODE"] {
         let met = async |access| seen(access, &["other"], "stranger", ChatKind::Direct, text).await;
         assert_eq!(met(Access::Pairing).await, Code, "{text}");
         assert_eq!(met(Access::Allowlist).await, Silence, "{text}");

@@ -14,7 +14,12 @@ use famulus_channels::{
     http::outbound::{HttpChannel, SetupError},
     telegram::{self, Telegram},
 };
-use famulus_core::{blob::Blobs, outbound::Channel, pairing::Access};
+use famulus_core::{
+    blob::Blobs,
+    outbound::{Channel, ReplyRule},
+    pairing::Access,
+    post::Way,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What holds for who writes on a channel.
@@ -44,4 +49,19 @@ pub(crate) fn all(config: &config::Channels, blobs: Arc<dyn Blobs>) -> Result<Al
     }
     let named = channels.into_iter().map(|channel| (channel.name().to_owned(), channel));
     Ok(All { channels: Arc::new(named.collect()), rules })
+}
+
+/// The channels on which people are reached: those on which they are heard.
+pub(crate) fn ways(channels: &Channels) -> Vec<Way> {
+    let hearing = channels.iter().filter(|(_, channel)| channel.listener().is_some());
+    hearing
+        .map(|(name, channel)| {
+            let capabilities = channel.capabilities();
+            Way {
+                channel: name.clone(),
+                takes_files: capabilities.attachments,
+                is_reply: capabilities.reply == ReplyRule::SendTool,
+            }
+        })
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{self, Setup, World};
 use famulus_core::{ids::PersonId, person::Role};
-use famulus_scripted_telegram::{Fault, Telegram, User};
+use famulus_scripted_telegram::{Fault, Kind, Message, Telegram, User};
 use famulus_store::{Becomes, Paired};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -61,6 +61,63 @@ async fn a_stranger_is_paired_and_talks() {
 }
 
 #[tokio::test]
+async fn a_photo_comes_in_and_goes_back() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let ada = User::new(7, "Ada");
+        let code = code(&telegram, &ada).await;
+        world.owner.post("/v1/pairings", json!({ "code": code })).await.ok();
+        let picture = vec![7; 3 * 1024];
+        let handle = telegram.keep(picture.clone());
+        let photo = json!({"caption": "Send it back", "photo": [
+            {"file_id": handle, "file_unique_id": "u", "width": 8, "height": 8, "file_size": 3072}
+        ]});
+        telegram.send(&ada, &ada.chat(), photo);
+        let is_file = |one: &Message| matches!(one.kind, Kind::File { .. });
+        let back = telegram.wait_for(7, is_file).await;
+        let Kind::File { field, bytes, .. } = &back.kind else { panic!("{back:?}") };
+        assert_eq!((field.as_str(), bytes.to_vec()), ("photo", picture));
+        telegram.wait_for(7, |one| one.text.starts_with("I have sent you")).await;
+        // A document is one.
+        let handle = telegram.keep("the report");
+        let document = json!({"caption": "Send me the file", "document": {
+            "file_id": handle, "file_unique_id": "v", "file_name": "report.txt",
+            "mime_type": "text/plain", "file_size": 10}});
+        telegram.send(&ada, &ada.chat(), document);
+        let is_report =
+            |one: &Message| matches!(&one.kind, Kind::File { name, .. } if name == "report.txt");
+        let back = telegram.wait_for(7, is_report).await;
+        let Kind::File { field, bytes, .. } = &back.kind else { panic!("{back:?}") };
+        assert_eq!((field.as_str(), bytes.as_ref()), ("document", b"the report".as_slice()));
+    })
+    .await;
+}
+
+/// And not only where they wrote last.
+#[tokio::test]
+async fn somebody_is_at_home_where_they_say_so() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let me = world.owner.get("/v1/me").await.ok()["person"]["id"].clone();
+        let (phone, tablet) = (User::new(7, "Ada"), User::new(8, "Ada"));
+        for user in [&phone, &tablet] {
+            let code = code(&telegram, user).await;
+            let becomes = json!({ "person": me });
+            world.owner.post("/v1/pairings", json!({"code": code, "becomes": becomes})).await.ok();
+        }
+        telegram.write(&phone, &phone.chat(), "/home");
+        telegram.wait_for(7, |one| one.text.contains("comes here from now on")).await;
+        telegram.write(&tablet, &tablet.chat(), "What time is it?");
+        telegram.wait_for(8, |one| one.text.starts_with("It is")).await;
+        world.owner.say("Remember that my cat is called Miso").await;
+        world.owner.send("main", "Forget my cat").await;
+        let question = telegram.wait_for(7, |one| one.text.starts_with("May I")).await;
+        assert_eq!(question.buttons.len(), 1, "{question:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_owner_sees_who_waits_and_lets_them_in() {
     let telegram = Telegram::start(TOKEN).await.unwrap();
     world::run(setup(&telegram), async |world| {
@@ -110,6 +167,13 @@ async fn a_channel_that_fails_is_down_because_and_comes_back() {
             }
         };
         world::soon("the channel is down", down).await;
+        let status = world.owner.get("/v1/status").await.ok();
+        let checks = status["checks"].as_array().unwrap();
+        let heard = checks.iter().find(|check| check["name"] == "channels").unwrap();
+        assert_eq!(heard["ok"], false, "{heard}");
+        let detail = heard["detail"].as_str().unwrap();
+        assert!(detail.starts_with("telegram is down since 2"), "{detail}");
+        assert!(detail.contains("because") && detail.contains("deleteWebhook"), "{detail}");
         assert!(!world.owner.say("Are you there?").await.is_empty(), "the rest goes on");
         telegram.set_webhook(None);
         // What somebody has to mend is looked at again each minute, and by whoever starts.

@@ -5,7 +5,8 @@ use crate::{
     codec::without_nul,
     db::{Scope, persons},
     error::Error,
-    history, outbox,
+    history,
+    outbox::{self, Sending},
     sweep::NOWHERE,
 };
 use famulus_core::{
@@ -48,7 +49,15 @@ pub(crate) async fn outcome(
         history::append(conn, place, seq, MessageRole::Assistant, notice, None).await?;
     }
     if let (Some(to), Some(turn)) = (origin, off.turn) {
-        outbox::send(conn, off.host, off.conversation, turn, &to, &off.notice).await?;
+        let sending = Sending {
+            host: off.host,
+            conversation: off.conversation,
+            turn,
+            to: &to,
+            markdown: &off.notice,
+            attachments: &[],
+        };
+        outbox::send(conn, &sending).await?;
     }
     Ok(true)
 }

@@ -13,6 +13,7 @@ mod forgotten;
 mod hints;
 mod isolation;
 mod knowledge;
+mod letters;
 mod lock_order;
 mod old_server;
 mod people;

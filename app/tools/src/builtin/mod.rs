@@ -4,6 +4,7 @@ use crate::plugins::PluginPorts;
 use crate::tool::Tool;
 use famulus_core::Clock;
 use famulus_core::knowledge::KnowledgeStore;
+use famulus_core::post::{Post, Way};
 use famulus_core::schedule::ScheduleStore;
 use std::sync::Arc;
 
@@ -13,6 +14,9 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub knowledge: Arc<dyn KnowledgeStore>,
     pub schedules: Arc<dyn ScheduleStore>,
+    pub post: Arc<dyn Post>,
+    /// The channels on which people are reached.
+    pub ways: Vec<Way>,
     pub plugins: PluginPorts,
 }
 
@@ -32,6 +36,7 @@ builtin! {
     get_time::GetTime,
     manage_knowledge::ManageKnowledge,
     manage_schedules::ManageSchedules,
+    send_message::SendMessage,
     manage_plugins::ManagePlugins,
     run_plugin_tool::RunPluginTool,
 }

@@ -171,6 +171,14 @@ fn every_action() -> Vec<(&'static str, Value, Effect, Repeat, bool)> {
         ("manage_schedules", json!({"action": "update", "id": id}), write, safe, false),
         ("manage_schedules", json!({"action": "delete", "id": id}), write, safe, false),
         ("manage_schedules", json!({"action": "list"}), read, safe, false),
+        ("send_message", json!({"action": "send", "text": "x"}), Effect::External, safe, false),
+        (
+            "send_message",
+            json!({"action": "send_first", "to": "Bob", "text": "x"}),
+            Effect::External,
+            safe,
+            true,
+        ),
         ("manage_plugins", json!({"action": "list"}), read, safe, false),
         ("manage_plugins", json!({"action": "show", "name": "weather"}), read, safe, false),
         (

@@ -2,6 +2,9 @@
 //! happens once for its call, an id is derived from it, a person sees their own.
 
 pub mod plugins;
+mod post;
+
+pub use post::{FakePost, ways};
 
 use async_trait::async_trait;
 use famulus_core::Clock;

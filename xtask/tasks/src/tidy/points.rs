@@ -148,7 +148,7 @@ const LISTED: [(&str, &[&str], &str); 37] = [
     ),
     (
         "app/store/src/reach.rs",
-        &["may_reach", "note_chat"],
+        &["may_reach", "note_chat", "note_home"],
         "what a platform told, which is read again",
     ),
     (
