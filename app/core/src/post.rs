@@ -28,7 +28,7 @@ pub struct Letter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosed {
     pub id: BlobId,
-    /// As it is shown; without one it is called by what it is.
+    /// As it is shown; `file` without one.
     pub name: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub enum PostError {
     #[error("`{name}` is not reached there: they have to write to us first")]
     NotReached { name: String },
     #[error(
-        "`{name}` was not written to before; `action` send_first asks for leave to, and then sends"
+        "`{name}` was not written to before; call with the action send_first, which asks the owner"
     )]
     First { name: String },
     #[error("file {id} is not stored, or belongs to somebody else")]

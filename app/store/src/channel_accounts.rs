@@ -162,12 +162,13 @@ impl Store {
         Ok(())
     }
 
-    /// How all accounts stand.
+    /// How the channels stand: of each the account that was taken last. Who changes a bot has an older one,
+    /// which nobody will listen to again.
     pub async fn accounts(&self) -> Result<Vec<AccountStanding>, Error> {
         let rows = sqlx::query!(
-            r#"select channel, account, down, since as "since: Instant",
+            r#"select distinct on (channel) channel, account, down, since as "since: Instant",
                       coalesce(listens_until > now(), false) as "is_listened_to!"
-               from channel_account order by channel, account"#
+               from channel_account order by channel, fence desc"#
         )
         .fetch_all(&self.relaxed)
         .await

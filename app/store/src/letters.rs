@@ -17,7 +17,6 @@ use famulus_core::{
 };
 use famulus_queue::hint::Topic;
 use sqlx::PgConnection;
-use uuid::Uuid;
 
 /// Why a message was not sent, or what the database said.
 enum Failure {
@@ -217,12 +216,11 @@ async fn enclosed(conn: &mut PgConnection, letter: &Letter) -> Result<Vec<Attach
 
 /// Notes that a tool reached this place: it gets no reply of the turn beside it.
 async fn note_reached(conn: &mut PgConnection, letter: &Letter, to: &Address) -> Result<(), Error> {
-    let (turn, person): (Uuid, Uuid) = (letter.key.turn.0, letter.from.id.0);
     sqlx::query!(
         "insert into reached (turn_id, person_id, channel, account, chat)
          values ($1, $2, $3, $4, $5) on conflict do nothing",
-        turn,
-        person,
+        letter.key.turn.0,
+        letter.from.id.0,
         to.channel,
         to.account,
         to.chat,

@@ -16,7 +16,7 @@ const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// One half of it, for who has no three hours in one piece
+    /// One half of it, for who has no hours in one piece
     #[arg(long, value_name = "HALF")]
     only: Option<Half>,
 }

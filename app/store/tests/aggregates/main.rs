@@ -8,6 +8,7 @@ mod support;
 
 mod accept;
 mod blobs;
+mod channels;
 mod delivery;
 mod forgotten;
 mod hints;
