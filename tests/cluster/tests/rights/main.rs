@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use famulus_cluster_tests::beside::node;
-use famulus_cluster_tests::kubectl::{kubectl, objects};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release::{self, Release, inline};
 
 const ACCOUNTS: [&str; 3] = ["app", "operator", "backup"];
@@ -41,16 +41,20 @@ struct Done {
 async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing() {
     // What no other test may have asked for.
     let release = Release::open().await;
-    for plugin in ["logged", "idle"] {
-        release.apply(&inline(plugin, "try", "#!/bin/sh\necho '{}'\n", "")).await;
+    let by = "  configSecretRef: {name: logged-config}\n";
+    release.apply(&configuration("before")).await;
+    for (plugin, more) in [("logged", by), ("idle", "")] {
+        release.apply(&inline(plugin, "try", "#!/bin/sh\necho '{}'\n", more)).await;
         release.condition(plugin, "Ready=True").await;
     }
     release.run("logged", "try", &serde_json::json!({})).await;
+    tell_the_runner(&release).await;
     let (status, logs) = release.ask(Method::GET, "/v1/plugins/logged/logs", None).await;
     assert_eq!(status, 200, "{logs}");
     let system = release::name();
     back_up(&system).await;
     release.delete(&["logged", "idle"]).await;
+    kubectl(&["-n", &release.sandbox, "delete", "secret", "logged-config"]).await;
 
     let done = read(&system);
     assert!(done.requests > 100, "{} requests are in the log", done.requests);
@@ -67,6 +71,28 @@ async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing(
         unused.into_iter().partition(explained);
     assert!(unexplained.is_empty(), "granted and never used: {unexplained:?}");
     assert_eq!(explained.len(), UNUSED.len(), "these are used after all: {UNUSED:?}");
+}
+
+/// What `logged` is configured by.
+fn configuration(value: &str) -> String {
+    let labels = serde_json::json!({"famulus.dev/config-for": "logged"});
+    let secret = serde_json::json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"value": value},
+        "metadata": {"name": "logged-config", "labels": labels},
+    });
+    secret.to_string()
+}
+
+/// Changes what a plugin is configured by while its runner is there, and waits until the operator
+/// touched that Pod.
+async fn tell_the_runner(release: &Release) {
+    release.apply(&configuration("after")).await;
+    until("the runner is told of its new configuration", LONG, async || {
+        let pods = objects(&release.sandbox, "pods", "famulus.dev/plugin=logged").await;
+        let told = |pod: &Value| pod["metadata"]["annotations"].get("famulus.dev/rendered").is_some();
+        if pods.iter().any(told) { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
+    })
+    .await;
 }
 
 /// Takes a backup by hand, which no clock may have done meanwhile.
