@@ -1,11 +1,11 @@
 //! Random deaths: processes killed or stopped for longer than their leases, database sessions cut.
 
 use crate::support::{chats::Guest, seed::Seed, workload::chatter, world::World};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use rustix::process::Signal;
-use std::{ops::Range, time::Duration};
-use tokio::time::{Instant, sleep, sleep_until};
+use std::{ops::Range, pin::pin, time::Duration};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Everything that was begun ends in less once nothing dies any more.
@@ -109,7 +109,7 @@ impl Storm {
                         sleep_until(next).await;
                         thaw(world, &mut frozen, next)?;
                     }
-                    world.fleet.end(place).await?;
+                    ends(world, place).await?;
                     world.fleet.start_in_time(place).await?;
                     done.ended += 1;
                 }
@@ -147,6 +147,32 @@ fn thaw(world: &World, frozen: &mut Vec<(usize, Instant)>, now: Instant) -> Resu
     }
     frozen.retain(|(_, until)| *until > now);
     Ok(())
+}
+
+/// Waits until a process that was asked to has ended. Of one that takes long it is told what the
+/// sessions of the database wait for.
+async fn ends(world: &World, place: usize) -> Result<()> {
+    const LONG: Duration = Duration::from_secs(4);
+    let mut ended = pin!(world.fleet.end(place));
+    if let Ok(ended) = timeout(LONG, &mut ended).await {
+        return ended.map(drop);
+    }
+    let sessions = sessions(world).await?;
+    ended.await.map(drop).with_context(|| format!("after {LONG:?} the sessions were:\n{sessions}"))
+}
+
+/// What each session of the database does, and who holds it up.
+async fn sessions(world: &World) -> Result<String> {
+    let lines: Vec<String> = sqlx::query_scalar(
+        "select format('%s %s, %s for %s, waits for %s %s, behind %s: %s', application_name, pid,
+                       state, clock_timestamp() - state_change, wait_event_type, wait_event,
+                       pg_blocking_pids(pid), regexp_replace(query, '\\s+', ' ', 'g'))
+         from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() order by state_change",
+    )
+    .fetch_all(&world.database.admin)
+    .await?;
+    Ok(lines.join("\n"))
 }
 
 /// Cuts off up to three sessions of the processes; returns whether there was one.

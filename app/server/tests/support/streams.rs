@@ -9,7 +9,7 @@ use crate::support::{
     workload::Person,
     world::World,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::future::{try_join, try_join_all};
 use rustix::process::Signal;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -109,7 +109,7 @@ pub(crate) async fn watch(world: &World, mut viewer: Viewer, end: CancellationTo
     .await?;
     let first = turns.iter().position(|turn| viewer.knows(*turn)).unwrap_or(turns.len());
     for turn in turns.into_iter().skip(first) {
-        let seen = match viewer.until_ended(turn).await {
+        let seen = match through(world, &mut viewer, turn).await {
             Ok(()) => asked(async || watched::check(admin, &viewer, turn).await).await,
             ended => ended,
         };
@@ -119,6 +119,29 @@ pub(crate) async fn watch(world: &World, mut viewer: Viewer, end: CancellationTo
         }
     }
     Ok(())
+}
+
+/// Watches until a turn has ended. One whose worker dies again and again takes as long as it takes; that
+/// it has ended is shown soon.
+async fn through(world: &World, viewer: &mut Viewer, turn: Uuid) -> Result<()> {
+    const ENDED: &str = "select ended_at is not null from turn where id = $1";
+    const LOOK: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_mins(10);
+    let (begun, admin) = (Instant::now(), &world.database.admin);
+    let mut looked = begun;
+    while viewer.ending(turn).is_none() {
+        if looked.elapsed() > LOOK {
+            let ended =
+                asked(async || Ok(sqlx::query_scalar(ENDED).bind(turn).fetch_one(admin).await?));
+            if ended.await? {
+                break;
+            }
+            ensure!(begun.elapsed() < LONGEST, "turn {turn} did not end within {LONGEST:?}");
+            looked = Instant::now();
+        }
+        viewer.advance().await?;
+    }
+    viewer.until_ended(turn).await
 }
 
 /// What the record says of a turn.

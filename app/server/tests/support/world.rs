@@ -84,7 +84,8 @@ impl World {
         world.database.remove().await?;
         match outcome {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => bail!("{}\n{error:#}", world.fleet.logs()),
+            // The trace leads to where it failed.
+            Ok(Err(error)) => Err(error.context(world.fleet.logs())),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
