@@ -99,7 +99,7 @@ pub(crate) async fn run(
 }
 
 /// Somebody by their id, or by a name that is nobody else's.
-async fn find(given: &str, client: &Client) -> Result<String, Error> {
+pub(crate) async fn find(given: &str, client: &Client) -> Result<String, Error> {
     let all: People = client.get(&["v1", "people"], &[], "a list of people").await?;
     let is_meant =
         |person: &&Person| person.id == given || person.name.to_lowercase() == given.to_lowercase();

@@ -91,6 +91,9 @@ async fn who_may_speak_is_asked_and_said() {
         "down": "the token is unknown", "since": since}]});
     let heard = json!({"channels": [{"channel": "telegram", "account": "99", "listening": true,
         "down": null, "since": since}]});
+    let named = json!({"channels": [{"channel": "telegram", "account": "99",
+        "name": "@famulus_bot", "listening": true, "down": null, "since": since}]});
+    let link = json!({"link": "https://t.me/x?y\u{1b}[2J", "until": until});
     for (line, end, answer, expected) in [
         ("people", "/v1/pairings", waiting, &["telegram", "Ada", "7", "15 min"][..]),
         ("people", "/v1/pairings", json!({"pairings": []}), &["nobody waits"]),
@@ -104,7 +107,9 @@ async fn who_may_speak_is_asked_and_said() {
         ("outbox retry m-1", "/v1/outbox/m-1/retry", json!({"retried": true}), &["sent again"]),
         ("channel", "/v1/channels", down, &["not known yet", "down for 2 min", "the token"]),
         ("channel status", "/v1/channels", heard, &["99", "heard for 2 min"]),
+        ("channel", "/v1/channels", named, &["@famulus_bot"]),
         ("channel", "/v1/channels", json!({"channels": []}), &["docs/CHANNELS.md"]),
+        ("channel pair telegram", "/v1/invitations", link, &["15 min", "once", "https://t.me/x?y"]),
     ] {
         peer.script().answers.push((end, 200, answer));
         if line == "outbox" {
@@ -120,6 +125,9 @@ async fn who_may_speak_is_asked_and_said() {
     }
     let asked = |number: usize| peer.heard("POST", "/v1/pairings")[number].body.clone();
     assert_eq!(asked(0), json!({"code": "ABCD2345", "becomes": {"role": "contact"}}));
+
+    let invited = peer.heard("POST", "/v1/invitations")[0].body.clone();
+    assert_eq!(invited, json!({"channel": "telegram", "person": null}));
 
     let (ada, bob, other) = (PersonId::new(), PersonId::new(), PersonId::new());
     let all = json!({"people": [{"id": ada, "name": "Ada"}, {"id": bob, "name": "Bob"},

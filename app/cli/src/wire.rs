@@ -379,10 +379,19 @@ pub(crate) struct Standing {
     pub(crate) channel: String,
     #[serde(default)]
     pub(crate) account: Option<String>,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     pub(crate) listening: bool,
     #[serde(default)]
     pub(crate) down: Option<String>,
     pub(crate) since: Timestamp,
+}
+
+/// A link by which somebody becomes known.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Invitation {
+    pub(crate) link: String,
+    pub(crate) until: Timestamp,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -39,14 +39,26 @@ pub trait Keep: Send + Sync {
     async fn heard(&self);
 }
 
+/// An account of ours on a platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The platform's own id for it.
+    pub id: String,
+    /// As the platform shows it.
+    pub name: Option<String>,
+    /// What a link to it begins with, where there are such links: the word behind it is what whoever
+    /// opens it says first, as `/start WORD`.
+    pub link: Option<String>,
+}
+
 /// A channel that hears what people write.
 #[async_trait]
 pub trait Listener: Send + Sync + 'static {
-    /// The account of ours, by the platform's own id for it: asked of the platform where it must be.
+    /// The account of ours: asked of the platform where it must be.
     ///
     /// # Errors
     /// The platform does not know us, or does not answer.
-    async fn account(&self) -> Result<String, ListenError>;
+    async fn account(&self) -> Result<Account, ListenError>;
 
     /// Listens from a place on, for as long as nothing fails. What calls this drops it to end it.
     async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError;

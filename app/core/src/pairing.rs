@@ -12,6 +12,12 @@ pub use crate::approval::{CODE_LENGTH, code_from};
 
 /// Minutes that a code is good for.
 pub const MINUTES: i64 = 15;
+/// Minutes that an invitation is good for.
+pub const INVITATION_MINUTES: i64 = 15;
+/// Random bytes of an invitation's secret.
+pub const SECRET_BYTES: usize = 16;
+/// Characters of it, in base64 for URLs.
+pub const SECRET_LENGTH: usize = 22;
 /// Strangers of one account of ours who have a code at the same time; beyond them there is silence.
 pub const PENDING: i64 = 20;
 
@@ -80,6 +86,10 @@ pub trait Identities: Send + Sync + 'static {
     /// Gives a stranger a code, of which the SHA-256 is kept: one at a time, and within the limits. Asked
     /// again with the same code it answers as before: whoever asks may have died before they told it.
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError>;
+
+    /// Lets a stranger be the person whom the secret invites, and uses it up; `None` of one that invites
+    /// nobody, or nobody any more.
+    async fn join(&self, stranger: &Stranger, secret: &str) -> Result<Option<Known>, StoreError>;
 
     /// Makes a contact of a stranger whom the owner has listed, in the owner's zone. Whoever is known
     /// by now stays who they are.

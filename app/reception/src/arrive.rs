@@ -17,7 +17,7 @@ use famulus_core::{
     ids::AgentId,
     inbound::{Attachment, ChatKind, Command, Inbound, Meeting, Source},
     intake::{FetchError, Listener, Press, RemoteFile, Writer, Written},
-    pairing::{Access, Asked, Identities, Known, Stranger, Tell, code_from},
+    pairing::{Access, Asked, Identities, Known, SECRET_LENGTH, Stranger, Tell, code_from},
     person::{Caller, Role, Scope},
     sent::{Entry, Sent, inbound},
 };
@@ -203,6 +203,13 @@ impl Arrivals {
             name: name.clone(),
             language: language.clone(),
         };
+        // Whoever has the owner's link is whom it is for, however strangers are met.
+        if let Some(secret) = secret_in(written)
+            && let Some(known) = self.identities.join(&stranger, secret).await?
+        {
+            let arrived = if known.is_disabled { Err(Arrived::Ignored) } else { Ok(known) };
+            return Ok(arrived);
+        }
         if door.listed.iter().any(|listed| listed == "*" || listed == id) {
             return Ok(Ok(self.identities.let_in(&stranger).await?));
         }
@@ -314,6 +321,17 @@ impl Arrivals {
         }
         Ok((attachments, missing))
     }
+}
+
+/// The secret of an invitation, in the writer's own words.
+fn secret_in(written: &Written) -> Option<&str> {
+    let own = written.forwarded.is_none() && !written.is_edit;
+    let secret = written.text.strip_prefix("/start ").filter(|_| own)?.trim();
+    let is_one = |secret: &&str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        secret.len() == SECRET_LENGTH && secret.bytes().all(fits)
+    };
+    Some(secret).filter(is_one)
 }
 
 fn caller(door: &Door, known: &Known) -> Caller {

@@ -1,7 +1,12 @@
 //! Accounts of ours on platforms: which process listens to one, and from where.
 
 use crate::{db::Store, error::Error};
-use famulus_core::{StoreError, approval::CODE_LENGTH, inbound::Address, intake::Arrival};
+use famulus_core::{
+    StoreError,
+    approval::CODE_LENGTH,
+    inbound::Address,
+    intake::{Account, Arrival},
+};
 use famulus_queue::{Class, Instant, Job, hint::Topic, lane};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -22,6 +27,8 @@ pub struct Listening {
 pub struct AccountStanding {
     pub channel: String,
     pub account: String,
+    /// As the platform shows it.
+    pub name: Option<String>,
     /// Somebody listens now.
     pub is_listened_to: bool,
     /// Why nothing is heard.
@@ -34,16 +41,21 @@ impl Store {
     pub async fn take_account(
         &self,
         channel: &str,
-        account: &str,
+        account: &Account,
         lease: Duration,
     ) -> Result<Option<Listening>, Error> {
+        let Account { id: account, name, link } = account;
         let failed = || Error::on("take an account of a channel");
         let mut tx = self.durable.begin().await.map_err(failed())?;
         sqlx::query!(
-            "insert into channel_account (channel, account) values ($1, $2)
-             on conflict (channel, account) do nothing",
+            "insert into channel_account (channel, account, name, link) values ($1, $2, $3, $4)
+             on conflict (channel, account) do update set name = excluded.name, link = excluded.link
+             where (channel_account.name, channel_account.link)
+                 is distinct from (excluded.name, excluded.link)",
             channel,
             account,
+            name.as_deref(),
+            link.as_deref(),
         )
         .execute(&mut *tx)
         .await
@@ -71,7 +83,7 @@ impl Store {
         tx.commit().await.map_err(failed())?;
         Ok(row.map(|row| Listening {
             channel: channel.to_owned(),
-            account: account.to_owned(),
+            account: account.clone(),
             token: row.fence,
             place: row.place,
         }))
@@ -166,7 +178,7 @@ impl Store {
     /// which nobody will listen to again.
     pub async fn accounts(&self) -> Result<Vec<AccountStanding>, Error> {
         let rows = sqlx::query!(
-            r#"select distinct on (channel) channel, account, down, since as "since: Instant",
+            r#"select distinct on (channel) channel, account, name, down, since as "since: Instant",
                       coalesce(listens_until > now(), false) as "is_listened_to!"
                from channel_account order by channel, fence desc"#
         )
@@ -176,6 +188,7 @@ impl Store {
         let standing = rows.into_iter().map(|row| AccountStanding {
             channel: row.channel,
             account: row.account,
+            name: row.name,
             is_listened_to: row.is_listened_to,
             down: row.down,
             since: row.since.0,

@@ -74,6 +74,10 @@ impl Identities for Store {
         Ok(self.give_code(stranger, code).await?)
     }
 
+    async fn join(&self, stranger: &Stranger, secret: &str) -> Result<Option<Known>, StoreError> {
+        Ok(self.join_by(stranger, secret).await?)
+    }
+
     async fn let_in(&self, stranger: &Stranger) -> Result<Known, StoreError> {
         Ok(self.newcomer(stranger).await?)
     }
@@ -206,7 +210,7 @@ impl Store {
     }
 }
 
-async fn known(
+pub(crate) async fn known(
     conn: &mut PgConnection,
     channel: &str,
     account: &str,
@@ -242,7 +246,7 @@ async fn known(
 
 /// Links an account to a person, who is made if they are new; `None` when there is no such person. An
 /// account that is linked stays as it is.
-async fn link(
+pub(crate) async fn link(
     conn: &mut PgConnection,
     stranger: &Stranger,
     becomes: &Becomes,

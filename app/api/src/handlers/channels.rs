@@ -22,6 +22,8 @@ struct ChannelStanding {
     channel: String,
     /// Ours, by the platform's id; null while the platform has not told it.
     account: Option<String>,
+    /// Ours, as the platform shows it.
+    name: Option<String>,
     /// Whether a process listens to it now.
     listening: bool,
     /// Why nothing is heard.
@@ -35,6 +37,7 @@ impl From<AccountStanding> for ChannelStanding {
         Self {
             channel: standing.channel,
             account: Some(standing.account).filter(|account| !account.is_empty()),
+            name: standing.name,
             listening: standing.is_listened_to,
             down: standing.down,
             since: standing.since,
@@ -76,6 +79,7 @@ mod tests {
         let standing = |channel: &str, down: Option<&str>| AccountStanding {
             channel: channel.to_owned(),
             account: "99".to_owned(),
+            name: None,
             is_listened_to: down.is_none(),
             down: down.map(str::to_owned),
             since: Timestamp::UNIX_EPOCH,

@@ -11,6 +11,7 @@ pub(crate) mod commands;
 pub(crate) mod conversations;
 pub(crate) mod events;
 pub(crate) mod health;
+pub(crate) mod invitations;
 pub(crate) mod knowledge;
 pub(crate) mod me;
 pub(crate) mod messages;

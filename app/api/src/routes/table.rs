@@ -179,6 +179,16 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::pairings::LetIn>()
             .gives::<h::pairings::Known>()
             .errors(&[404]),
+        Route::post(
+            "/v1/invitations",
+            h::invitations::create,
+            "Make a link by which somebody's account on a chat channel becomes known",
+        )
+        .owner()
+        .takes::<h::invitations::NewInvitation>()
+        .gives::<h::invitations::MadeInvitation>()
+        .status(201)
+        .errors(&[404, 409]),
         Route::get("/v1/channels", h::channels::list, "How the chat channels stand")
             .owner()
             .gives::<h::channels::Channels>(),

@@ -6,7 +6,7 @@ use super::wire::{FilePath, GetUpdates, Me, Update};
 use async_trait::async_trait;
 use bytes::Bytes;
 use famulus_core::intake::{
-    Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
+    Account, Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
 };
 use futures::{StreamExt, stream::BoxStream};
 use serde::Deserialize;
@@ -146,13 +146,18 @@ impl TelegramListener {
 
 #[async_trait]
 impl Listener for TelegramListener {
-    async fn account(&self) -> Result<String, ListenError> {
+    async fn account(&self) -> Result<Account, ListenError> {
         let me: Me = self
             .client
             .call("getMe", &json!({}), Duration::ZERO)
             .await
             .map_err(|error| ended(&error))?;
-        Ok(me.id.to_string())
+        let link = |name: &String| format!("https://t.me/{name}?start=");
+        Ok(Account {
+            id: me.id.to_string(),
+            link: me.username.as_ref().map(link),
+            name: me.username.map(|name| format!("@{name}")),
+        })
     }
 
     async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError {

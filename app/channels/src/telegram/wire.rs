@@ -31,6 +31,7 @@ pub(super) struct Parameters {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Me {
     pub(super) id: i64,
+    pub(super) username: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

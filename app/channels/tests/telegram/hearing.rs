@@ -119,7 +119,9 @@ async fn nothing_is_confirmed_that_was_not_kept() {
 async fn a_listener_says_what_is_wrong_and_what_to_do() {
     let bench = Bench::new().await;
     let listener = bench.channel.listener().unwrap();
-    assert_eq!(listener.account().await.unwrap(), "99");
+    let account = listener.account().await.unwrap();
+    assert_eq!((account.id.as_str(), account.name.as_deref()), ("99", Some("@famulus_bot")));
+    assert_eq!(account.link.as_deref(), Some("https://t.me/famulus_bot?start="));
     let kept = Kept::default();
     bench.telegram.set_webhook(Some("https://elsewhere.example"));
     let error = listener.listen(None, &kept).await;

@@ -13,7 +13,8 @@ use famulus_core::{
     ids::{AgentId, ApprovalId, BlobId, ConversationId, IdentityId, MessageId, PersonId, TurnId},
     inbound::{Address, Chat, ChatKind, Inbound},
     intake::{
-        FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile, Writer, Written,
+        Account, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile, Writer,
+        Written,
     },
     pairing::{Access, Asked, Identities, Known, Stranger, Tell},
     person::{Caller, Person, Role, Scope},
@@ -42,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) accepted: Mutex<Vec<Inbound>>,
     pub(crate) told: Mutex<Vec<Told>>,
     pub(crate) coded: Mutex<Vec<(String, String)>>,
+    /// Whom a secret invites.
+    pub(crate) invited: Mutex<HashMap<String, &'static str>>,
     pub(crate) homes: Mutex<Vec<IdentityId>>,
     pub(crate) stopped: Mutex<Vec<PersonId>>,
     pub(crate) decided: Mutex<Vec<(PersonId, Scope, String, bool)>>,
@@ -277,6 +280,14 @@ impl Identities for Desk {
         }
     }
 
+    async fn join(&self, stranger: &Stranger, secret: &str) -> Result<Option<Known>, StoreError> {
+        let Some(invited) = self.invited.lock().remove(secret) else { return Ok(None) };
+        let mut people = self.people.lock();
+        let known = Known { identity: IdentityId::new(), ..people[invited].clone() };
+        people.insert(stranger.external_id.clone(), known.clone());
+        Ok(Some(known))
+    }
+
     async fn let_in(&self, stranger: &Stranger) -> Result<Known, StoreError> {
         let id = stranger.external_id.clone();
         let fresh = || known(&stranger.name, Role::Contact, false);
@@ -308,8 +319,8 @@ impl Tell for Desk {
 
 #[async_trait]
 impl Listener for Desk {
-    async fn account(&self) -> Result<String, ListenError> {
-        Ok("loft".to_owned())
+    async fn account(&self) -> Result<Account, ListenError> {
+        Ok(Account { id: "loft".to_owned(), name: None, link: None })
     }
 
     async fn listen(&self, _: Option<String>, _: &dyn Keep) -> ListenError {

@@ -126,6 +126,51 @@ async fn a_stranger_is_told_once_and_then_there_is_silence() {
     assert!(words.contains("**AAAAAAAA**") && words.contains("people pair AAAAAAAA"), "{words}");
 }
 
+/// However strangers are met; what is forged, passed on, changed into it or said twice invites nobody.
+#[tokio::test]
+async fn whoever_says_an_invitation_first_is_whom_it_is_for() {
+    const SECRET: &str = "abcdefghijklmnopqrst-_";
+    let start = |secret: &str| format!("/start {secret}");
+    for (access, listed) in
+        [(Access::Pairing, &[][..]), (Access::Allowlist, &[][..]), (Access::Pairing, &["*"][..])]
+    {
+        let bench = Bench::new(access, listed);
+        bench.desk.invited.lock().insert(SECRET.to_owned(), "owner");
+        let mut passed_on = written("friend", &start(SECRET));
+        passed_on.forwarded = Some("the owner".to_owned());
+        let mut changed = written("friend", &start(SECRET));
+        changed.is_edit = true;
+        let forged = [&SECRET[1..], &SECRET.to_uppercase(), "*", "' or true --"];
+        let forged = forged.map(|secret| written("friend", &start(secret)));
+        let within = written("friend", &format!("say {}", start(SECRET)));
+        for one in forged.into_iter().chain([passed_on, changed, within]) {
+            bench.arrive(&[one]).await;
+        }
+        assert_eq!(bench.desk.invited.lock().len(), 1, "nobody has used it");
+        let owner = bench.person("owner");
+        let whose = |id: &str| bench.desk.people.lock().get(id).map(|known| known.person.id);
+        assert_ne!(whose("friend"), Some(owner));
+
+        let mut message = written("phone", &start(SECRET));
+        // The second time somebody had died before it was told.
+        for _ in 0..2 {
+            assert_eq!(bench.arrive(from_ref(&message)).await, Arrived::Answered);
+        }
+        assert_eq!(whose("phone"), Some(owner));
+        let told = |person| {
+            let told = bench.desk.told.lock();
+            told.iter().filter(|one| one.person == Some(person)).count()
+        };
+        assert_eq!(told(owner), 1);
+        message = written("thief", &start(SECRET));
+        bench.arrive(&[message]).await;
+        assert_ne!(whose("thief"), Some(owner));
+    }
+    let bench = Bench::new(Access::Pairing, &["*"]);
+    bench.desk.invited.lock().insert(SECRET.to_owned(), "gone member");
+    assert_eq!(bench.arrive(&[written("phone", &start(SECRET))]).await, Arrived::Ignored);
+}
+
 #[tokio::test]
 async fn only_the_owners_own_account_acts_as_the_owner_and_only_where_it_may() {
     for (from, owner_acts, answer, decided) in [

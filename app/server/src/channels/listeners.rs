@@ -9,7 +9,7 @@
 use async_trait::async_trait;
 use famulus_core::{
     StoreError,
-    intake::{Arrival, Keep, ListenError, Listener},
+    intake::{Account, Arrival, Keep, ListenError, Listener},
 };
 use famulus_errors::chain;
 use famulus_store::{Error, Listening, Store};
@@ -110,7 +110,7 @@ fn pause_after(error: &ListenError, failures: u32) -> Duration {
 async fn once(
     store: &Store,
     channel: &str,
-    known: &mut Option<String>,
+    known: &mut Option<Account>,
     listener: &dyn Listener,
     shutdown: &CancellationToken,
 ) -> Result<(), ListenError> {
@@ -124,7 +124,7 @@ async fn once(
         *known = Some(account);
         return Ok(());
     };
-    tracing::info!(channel, account, "this process listens");
+    tracing::info!(channel, account = account.id, "this process listens");
     let kept = Kept { store, listening: &listening, said: AtomicBool::new(false) };
     let error = tokio::select! {
         error = listener.listen(listening.place.clone(), &kept) => Some(error),

@@ -13,6 +13,7 @@ use crate::{
     },
 };
 use anyhow::{Context as _, Result, ensure};
+use famulus_scripted_telegram::User;
 use futures::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -22,11 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Points that only what comes from a platform reaches, at their first visit; and those of deliveries,
 /// of which the first is that of a code, and the third that of a reply.
-pub(crate) const POINTS: [(&str, u64); 12] = [
+pub(crate) const POINTS: [(&str, u64); 13] = [
     ("arrival.keep", 1),
     ("arrival.settle", 1),
     ("pairing.ask", 1),
     ("pairing.let_in", 1),
+    ("invitation.join", 1),
     ("tell.commit", 1),
     ("delivery.piece", 1),
     ("question.ask", 1),
@@ -45,10 +47,21 @@ const LOOK: Duration = Duration::from_millis(10);
 const TRIES: u32 = 2;
 
 impl<'a> Guest<'a> {
-    /// The owner lets an account of their own in.
+    /// The owner opens a link of their own making.
     async fn owner(world: &'a World, person: &Person, id: i64) -> Result<Self> {
-        let me = person.client.get("/v1/me").await?;
-        Self::enter(world, person, id, json!({"becomes": {"person": me["person"]["id"]}})).await
+        let telegram = world.telegram.as_ref().context("nobody chats in this world")?;
+        let user = User::new(id, "Owner");
+        let body = json!({"channel": "telegram"});
+        let invited = person.client.ask(Method::POST, "/v1/invitations", None, Some(&body)).await?;
+        let link = invited.1["link"].as_str().unwrap_or_default();
+        let (_, secret) = link.split_once("?start=").with_context(|| format!("{invited:?}"))?;
+        telegram.write(&user, &user.chat(), &format!("/start {secret}"));
+        let begun = Instant::now();
+        while !telegram.sent_to(id).iter().any(|one| one.text.starts_with("Hello")) {
+            ensure!(begun.elapsed() < PATIENCE, "the link lets nobody in");
+            sleep(LOOK).await;
+        }
+        Ok(Self { world, telegram, user })
     }
 
     /// Waits until something stands in the chat that answers it.
@@ -141,6 +154,35 @@ async fn one_case(world: &World, case: Case) -> Result<()> {
     };
     tokio::try_join!(talking, coming_back)?;
     Ok(())
+}
+
+/// With the lease of an installation, and not the short one of these tests: whoever writes just when the
+/// process that listens dies waits for no longer than the documents say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_listens_within_ten_seconds() -> Result<()> {
+    const WITHIN: Duration = Duration::from_secs(10);
+    /// For the turn itself, on a machine that does other things.
+    const ANSWERED: Duration = Duration::from_secs(2);
+    let _turn = alone().await;
+    let lease = Duration::from_secs(30);
+    let settings = Settings { lease, chats: true, ..Settings::new(server()?) };
+    World::run(settings, async |world| {
+        world.fleet.start(0).await?;
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, GUEST).await?;
+        guest.until_answered(&guest.write(&Script::default())).await?;
+        world.fleet.start(1).await?;
+        world.settle(PATIENCE).await?;
+        world.fleet.kill(0).await?;
+        let begun = Instant::now();
+        guest.until_answered(&guest.write(&Script::default())).await?;
+        let took = begun.elapsed();
+        eprintln!("another process listened, and answered, after {took:?}");
+        ensure!(took < WITHIN + ANSWERED, "nobody listened for {took:?}");
+        world.settle(PATIENCE).await?;
+        world.check(Faults::Deaths).await
+    })
+    .await
 }
 
 /// Waits until all of it was received and nothing is left to do.

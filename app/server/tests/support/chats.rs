@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Somebody whom the owner has let in.
 pub(crate) struct Guest<'a> {
-    world: &'a World,
+    pub(crate) world: &'a World,
     pub(crate) telegram: &'a Telegram,
     pub(crate) user: User,
 }

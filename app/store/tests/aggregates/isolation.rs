@@ -95,7 +95,7 @@ const GUARDED: [(&str, &str); 17] = [
 
 /// Tables that name a person and are not guarded: authentication reads the first two before it
 /// knows who asks, and the queue works for everybody.
-const OPEN: [&str; 3] = ["identity", "queue_job", "token"];
+const OPEN: [&str; 4] = ["identity", "invitation", "queue_job", "token"];
 
 /// A question is seen by more people than may answer it: one policy for each thing that is done.
 fn policies_of(table: &str) -> i64 {

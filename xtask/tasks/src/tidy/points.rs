@@ -84,7 +84,7 @@ const READS: [(&str, &[&str]); 30] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 37] = [
+const LISTED: [(&str, &[&str], &str); 38] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -129,6 +129,7 @@ const LISTED: [(&str, &[&str], &str); 37] = [
     ),
     ("app/store/src/events.rs", &["store"], "within `event.append`"),
     ("app/store/src/hand_over.rs", &["hand_over_leftovers"; 2], "a sweep, which comes again"),
+    ("app/store/src/invitations.rs", &["invite"], "a request of the owner's, which is repeated"),
     ("app/store/src/knowledge.rs", &["write_knowledge", "delete_knowledge"], "requests, repeated"),
     (
         "app/store/src/late_calls.rs",
