@@ -18,7 +18,10 @@ mod read;
 mod send;
 mod wire;
 
-use crate::http::outbound::SetupError;
+use crate::{
+    http::outbound::SetupError,
+    rules::{OwnerActs, Rules},
+};
 use async_trait::async_trait;
 use client::Client;
 use famulus_core::{
@@ -55,14 +58,10 @@ pub struct Config {
     pub owner_acts: OwnerActs,
 }
 
-/// It may, unless somebody says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct OwnerActs(pub bool);
-
-impl Default for OwnerActs {
-    fn default() -> Self {
-        Self(true)
+impl Config {
+    pub fn rules(&self) -> Rules {
+        let Self { access, allow, owner_acts, .. } = self;
+        Rules { access: *access, allow: allow.clone(), owner_acts: *owner_acts }
     }
 }
 

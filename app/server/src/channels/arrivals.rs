@@ -86,7 +86,7 @@ impl ArrivalWorker {
             account: first.account.clone(),
             access: rules.access,
             listed: rules.allow.clone(),
-            owner_acts: rules.owner_acts,
+            owner_acts: rules.owner_acts.0,
             file_bytes: self.file_bytes,
             waits_for_files: first.age < FILES,
             agent: MAIN_AGENT,

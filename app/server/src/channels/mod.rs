@@ -11,24 +11,16 @@ pub(crate) use listeners::listen;
 use crate::config;
 use famulus_agent::Channels;
 use famulus_channels::{
+    Rules,
     http::outbound::{HttpChannel, SetupError},
-    telegram::{self, Telegram},
+    telegram::Telegram,
 };
 use famulus_core::{
     blob::Blobs,
     outbound::{Channel, ReplyRule},
-    pairing::Access,
     post::Way,
 };
 use std::{collections::BTreeMap, sync::Arc};
-
-/// What holds for who writes on a channel.
-#[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) access: Access,
-    pub(crate) allow: Vec<String>,
-    pub(crate) owner_acts: bool,
-}
 
 /// The channels, and the rules of those that hear.
 pub(crate) struct All {
@@ -38,17 +30,29 @@ pub(crate) struct All {
 
 /// Every channel that is configured. A new one is a line here.
 pub(crate) fn all(config: &config::Channels, blobs: Arc<dyn Blobs>) -> Result<All, SetupError> {
-    let mut channels: Vec<Arc<dyn Channel>> =
-        vec![Arc::new(HttpChannel::new(config.http.clone())?)];
-    let mut rules = BTreeMap::new();
-    if let Some(telegram) = Telegram::new(config.telegram.clone(), blobs)? {
-        channels.push(Arc::new(telegram));
-        let telegram::Config { access, allow, owner_acts, .. } = config.telegram.clone();
-        let of = Rules { access, allow, owner_acts: owner_acts.0 };
-        rules.insert(telegram::NAME.to_owned(), of);
+    let mut chats = Chats::default();
+    chats.add(Telegram::new(config.telegram.clone(), blobs)?, config.telegram.rules());
+    let http: Arc<dyn Channel> = Arc::new(HttpChannel::new(config.http.clone())?);
+    let Chats { mut channels, rules } = chats;
+    channels.insert(http.name().to_owned(), http);
+    Ok(All { channels: Arc::new(channels), rules })
+}
+
+/// Channels that hear what people write.
+#[derive(Default)]
+struct Chats {
+    channels: BTreeMap<String, Arc<dyn Channel>>,
+    rules: BTreeMap<String, Rules>,
+}
+
+impl Chats {
+    /// One that is configured.
+    fn add(&mut self, channel: Option<impl Channel>, rules: Rules) {
+        if let Some(channel) = channel {
+            self.rules.insert(channel.name().to_owned(), rules);
+            self.channels.insert(channel.name().to_owned(), Arc::new(channel));
+        }
     }
-    let named = channels.into_iter().map(|channel| (channel.name().to_owned(), channel));
-    Ok(All { channels: Arc::new(named.collect()), rules })
 }
 
 /// The channels on which people are reached: those on which they are heard.
