@@ -137,8 +137,10 @@ pub struct Inbound {
     pub time_zone: String,
     pub agent: AgentId,
     pub target: Target,
-    /// Unique per (channel, account): the platform's message id or the caller's idempotency key.
+    /// The platform's message id or the caller's idempotency key.
     pub external_id: Option<String>,
+    /// Of which channel and account the key is unique, where that is not who the reply goes to.
+    pub keyed_by: Option<Address>,
     /// SHA-256 of what the caller sent, to tell a repeat from a reuse of the key.
     pub body_hash: [u8; 32],
     /// Where the reply goes.

@@ -83,6 +83,7 @@ pub fn inbound(person: &Person, entry: Entry, sent: Sent, arrived_at: Timestamp)
         agent: sent.agent,
         target,
         external_id: sent.key,
+        keyed_by: None,
         body_hash,
         reply: entry.reply,
         chat: entry.kind,

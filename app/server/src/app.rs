@@ -124,7 +124,7 @@ impl App {
         let everything = Arc::new(store.clone());
         let channels::All { channels, rules } =
             channels::all(&config.channels, everything.clone())?;
-        let hearing = rules.keys().cloned().collect();
+        let hearing: Vec<String> = rules.keys().cloned().collect();
         let idle_tools = plugins.idle_tools();
         let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
@@ -174,8 +174,12 @@ impl App {
             channels: Arc::clone(&channels),
             limits: *limits.borrow(),
         };
-        let notices =
-            Notices { store: store.clone(), driver: driver.clone(), owner: owner.clone() };
+        let notices = Notices {
+            store: store.clone(),
+            driver: driver.clone(),
+            owner: owner.clone(),
+            chats: hearing.clone(),
+        };
         let turns = Arc::new(TurnWorker {
             driver,
             limits: limits.subscribe(),

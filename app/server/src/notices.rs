@@ -1,5 +1,5 @@
-//! What the installation tells its owner by itself, in the owner's main conversation and wherever
-//! that is delivered to.
+//! What the installation tells its owner by itself, in the owner's main conversation, and where the owner
+//! is at home: on a chat channel, else wherever that conversation is delivered to.
 //!
 //! The words are the installation's own: its turn is leased as it is stored, and a model that says
 //! nothing else takes the place of the one that is configured, which may well be what is broken. What
@@ -11,7 +11,7 @@ use famulus_agent::Driver;
 use famulus_channels::http::entry;
 use famulus_core::{
     ids::TurnId,
-    inbound::{Inbound, Meeting, Source},
+    inbound::{Address, Inbound, Meeting, Source},
     message::{Part, Provenance},
     model::{Model, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
     person::Person,
@@ -32,6 +32,8 @@ pub struct Notices {
     pub(crate) store: Store,
     pub(crate) driver: Driver,
     pub(crate) owner: Person,
+    /// Channels on which somebody may be at home.
+    pub(crate) chats: Vec<String>,
 }
 
 impl Notices {
@@ -40,7 +42,8 @@ impl Notices {
     /// # Errors
     /// The database failed; nothing was said, or a worker says it.
     pub async fn tell(&self, key: &str, words: &str) -> anyhow::Result<()> {
-        let (_, lease) = self.store.accept_leased(self.inbound(key, words)).await?;
+        let home = self.store.home_of(self.owner.id, &self.chats).await?;
+        let (_, lease) = self.store.accept_leased(self.inbound(key, words, home)).await?;
         // It was told before, or is told after what the conversation is at.
         let Some(lease) = lease else { return Ok(()) };
         let says = Arc::new(Says { words: words.to_owned(), said: AtomicBool::new(false) });
@@ -52,7 +55,7 @@ impl Notices {
         Ok(())
     }
 
-    fn inbound(&self, key: &str, words: &str) -> Inbound {
+    fn inbound(&self, key: &str, words: &str, home: Option<Address>) -> Inbound {
         let sent = Sent {
             text: format!("Pass this on to the owner, with what can be done about it:\n{words}"),
             attachments: Vec::new(),
@@ -64,12 +67,16 @@ impl Notices {
             meeting: Meeting::Queue,
             continues: None,
         };
+        let entry = entry(&self.owner);
         Inbound {
+            // Told once, wherever the owner was at home then.
+            keyed_by: Some(entry.reply.clone()),
+            reply: home.unwrap_or_else(|| entry.reply.clone()),
             provenance: Provenance::System,
             sender: "the installation".to_owned(),
             // What is said of the same thing later may be worded otherwise.
             body_hash: Sha256::digest(key).into(),
-            ..inbound(&self.owner, entry(&self.owner), sent, self.driver.clock.now())
+            ..inbound(&self.owner, entry, sent, self.driver.clock.now())
         }
     }
 }

@@ -75,6 +75,7 @@ struct Entry {
 
 impl Entry {
     fn of(inbound: &Inbound) -> Result<Self, Error> {
+        let keyed_by = inbound.keyed_by.as_ref().unwrap_or(&inbound.reply);
         let (to_conversation, to_key) = match &inbound.target {
             Target::Existing(id) => (Some(id.0), None),
             Target::Key(key) => (None, Some(key.0.clone())),
@@ -93,8 +94,8 @@ impl Entry {
             said_in: json_of(&inbound.source)?,
             reply_to: json_of(&inbound.reply)?,
             by_schedule: schedule_of(inbound),
-            key_channel: inbound.reply.channel.clone(),
-            key_account: inbound.reply.account.clone(),
+            key_channel: keyed_by.channel.clone(),
+            key_account: keyed_by.account.clone(),
             key_id: key_of(inbound),
             key_hash: inbound.body_hash.to_vec(),
             part: encode_parts(&parts_of(inbound))?,

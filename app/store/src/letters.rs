@@ -5,6 +5,7 @@ use crate::{
     error::Error,
     idempotency,
     outbox::{Sending, send},
+    reach::reached,
 };
 use async_trait::async_trait;
 use famulus_core::{
@@ -95,7 +96,7 @@ async fn find(conn: &mut PgConnection, letter: &Letter) -> Result<Found, Failure
         Recipient::Themselves => (from.id, from.name.clone()),
         Recipient::Other(name) => somebody(conn, letter, name).await?,
     };
-    let to = reached(conn, letter, id)
+    let to = reached(conn, &channels(letter), id)
         .await?
         .ok_or_else(|| PostError::NotReached { name: name.clone() })?;
     let is_others = id != from.id;
@@ -131,34 +132,6 @@ async fn somebody(
         [one] => Ok((PersonId(one.id), one.name.clone())),
         _ => Err(PostError::Several { name }.into()),
     }
-}
-
-/// Their home, else where they wrote last, if it lets anything through.
-async fn reached(
-    conn: &mut PgConnection,
-    letter: &Letter,
-    person: PersonId,
-) -> Result<Option<Address>, Error> {
-    let row = sqlx::query!(
-        r#"select i.channel, i.account, i.chat as "chat!"
-           from identity i join person p on p.id = i.person_id
-           where p.id = $1 and i.channel = any($2) and i.chat is not null
-               and i.unreachable_at is null
-           order by i.id is not distinct from p.home desc, i.used_at desc nulls last
-           limit 1"#,
-        person.0,
-        &channels(letter),
-    )
-    .fetch_optional(conn)
-    .await
-    .map_err(Error::on("find where to send"))?;
-    Ok(row.map(|row| Address {
-        channel: row.channel,
-        account: row.account,
-        chat: row.chat,
-        thread: None,
-        reply_to: None,
-    }))
 }
 
 fn channels(letter: &Letter) -> Vec<String> {

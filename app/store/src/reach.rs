@@ -5,7 +5,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::{
-    ids::{IdentityId, TurnId},
+    ids::{IdentityId, PersonId, TurnId},
     inbound::Address,
 };
 use sqlx::PgConnection;
@@ -39,6 +39,16 @@ impl Store {
         Ok(())
     }
 
+    /// Where a person is reached on one of these channels: their home, else where they wrote last.
+    pub async fn home_of(
+        &self,
+        person: PersonId,
+        channels: &[String],
+    ) -> Result<Option<Address>, Error> {
+        let mut conn = self.relaxed.acquire().await.map_err(Error::on("find where to send"))?;
+        reached(&mut conn, channels, person).await
+    }
+
     /// Notes that somebody lets us write to them again, or does not.
     pub async fn may_reach(
         &self,
@@ -63,6 +73,34 @@ impl Store {
         let origin = origin.flatten().map(serde_json::from_value).transpose();
         origin.map_err(Error::unreadable("an address"))
     }
+}
+
+/// Their home, else where they wrote last, if it lets anything through.
+pub(crate) async fn reached(
+    conn: &mut PgConnection,
+    channels: &[String],
+    person: PersonId,
+) -> Result<Option<Address>, Error> {
+    let row = sqlx::query!(
+        r#"select i.channel, i.account, i.chat as "chat!"
+           from identity i join person p on p.id = i.person_id
+           where p.id = $1 and i.channel = any($2) and i.chat is not null
+               and i.unreachable_at is null
+           order by i.id is not distinct from p.home desc, i.used_at desc nulls last
+           limit 1"#,
+        person.0,
+        channels,
+    )
+    .fetch_optional(conn)
+    .await
+    .map_err(Error::on("find where to send"))?;
+    Ok(row.map(|row| Address {
+        channel: row.channel,
+        account: row.account,
+        chat: row.chat,
+        thread: None,
+        reply_to: None,
+    }))
 }
 
 /// A chat that is closed is nobody's home until they write there again.

@@ -345,6 +345,7 @@ fn inbound(due: &Due, at: Timestamp, now: Timestamp) -> Inbound {
         target: Target::Existing(due.conversation),
         // The slot itself is what happens once.
         external_id: None,
+        keyed_by: None,
         body_hash: Sha256::digest(text.as_bytes()).into(),
         reply: due.origin.clone().unwrap_or_else(|| nowhere(due.id.to_string())),
         chat: ChatKind::Direct,

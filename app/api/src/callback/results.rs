@@ -112,6 +112,7 @@ fn inbound(expected: &ExpectedCall, mut result: SandboxResult, now: Timestamp) -
         target: Target::Existing(*conversation),
         // A blank, which no key of a person's message has.
         external_id: Some(format!("callback {id}")),
+        keyed_by: None,
         body_hash: Sha256::digest(id.as_bytes()).into(),
         reply: origin.clone().unwrap_or_else(|| nowhere(id.clone())),
         chat: ChatKind::Direct,

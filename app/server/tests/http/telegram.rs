@@ -93,6 +93,130 @@ async fn a_photo_comes_in_and_goes_back() {
     .await;
 }
 
+/// Its parts come one by one, and the words stand on one of them.
+#[tokio::test]
+async fn an_album_is_one_message() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let me = world.owner.get("/v1/me").await.ok()["person"]["id"].clone();
+        let ada = User::new(7, "Ada");
+        let code = code(&telegram, &ada).await;
+        let becomes = json!({ "person": me });
+        world.owner.post("/v1/pairings", json!({"code": code, "becomes": becomes})).await.ok();
+        for number in 0..3 {
+            let handle = telegram.keep(vec![number; 1024]);
+            let mut part = json!({"media_group_id": "summer", "photo": [
+                {"file_id": handle, "file_unique_id": handle, "width": 8, "height": 8,
+                 "file_size": 1024}]});
+            if number == 1 {
+                part["caption"] = json!("Remember that this was Delos");
+            }
+            telegram.send(&ada, &ada.chat(), part);
+        }
+        telegram.wait_for(7, |one| one.text.contains("Delos")).await;
+        let messages = world.owner.messages("main").await;
+        let of_ada: Vec<_> = messages.iter().filter(|one| one["role"] == "user").collect();
+        let [message] = of_ada.as_slice() else { panic!("{of_ada:?}") };
+        let parts = message["parts"].as_array().unwrap();
+        let pictures = parts.iter().filter(|part| part["type"] == "image").count();
+        assert_eq!(pictures, 3, "{message}");
+        let answers =
+            telegram.sent_to(7).into_iter().filter(|one| one.text.contains("Delos")).count();
+        assert_eq!(answers, 1);
+    })
+    .await;
+}
+
+/// In the chat, and once, also when the owner is at home elsewhere by then.
+#[tokio::test]
+async fn what_the_installation_says_comes_to_the_owners_chat() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let me = world.owner.get("/v1/me").await.ok()["person"]["id"].clone();
+        let (phone, tablet) = (User::new(7, "Ada"), User::new(8, "Ada"));
+        for user in [&phone, &tablet] {
+            let code = code(&telegram, user).await;
+            let becomes = json!({ "person": me });
+            world.owner.post("/v1/pairings", json!({"code": code, "becomes": becomes})).await.ok();
+            telegram.write(user, &user.chat(), "/home");
+            telegram.wait_for(user.id, |one| one.text.contains("comes here from now on")).await;
+            let notices = world.app(|app| app.notices.clone());
+            notices.tell("today", "No backup was taken: the disk is full.").await.unwrap();
+        }
+        telegram.wait_for(7, |one| one.text.contains("the disk is full")).await;
+        let notices = world.app(|app| app.notices.clone());
+        notices.tell("tomorrow", "No backup was taken: the disk is gone.").await.unwrap();
+        telegram.wait_for(8, |one| one.text.contains("the disk is gone")).await;
+        let told: Vec<_> =
+            telegram.sent().into_iter().filter(|one| one.text.contains("No backup")).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+    })
+    .await;
+}
+
+/// A reminder comes where it was asked for.
+#[tokio::test]
+async fn a_schedule_speaks_in_the_chat_where_it_was_made() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let ada = User::new(7, "Ada");
+        let code = code(&telegram, &ada).await;
+        world.owner.post("/v1/pairings", json!({ "code": code })).await.ok();
+        telegram.write(&ada, &ada.chat(), "Remind me in 2 seconds to drink tea");
+        telegram.wait_for(7, |one| one.text.contains("I will remind you")).await;
+        telegram.wait_for(7, |one| one.text.starts_with("Reminder")).await;
+    })
+    .await;
+}
+
+/// The link is for one person, once, and the latest alone is good.
+#[tokio::test]
+async fn the_owners_own_account_becomes_known_by_a_link() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let invite = async |body: Value| {
+            let begun = Instant::now();
+            // Until the bot was asked what it is called.
+            loop {
+                let answer = world.owner.post("/v1/invitations", body.clone()).await;
+                if answer.status != 409 || begun.elapsed() > Duration::from_secs(10) {
+                    return answer;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let secret = async |body: Value| {
+            let made = invite(body).await.ok();
+            let link = made["link"].as_str().unwrap();
+            link.strip_prefix("https://t.me/famulus_bot?start=").unwrap().to_owned()
+        };
+        let older = secret(json!({"channel": "telegram"})).await;
+        let newer = secret(json!({"channel": "telegram"})).await;
+        assert!(older != newer && newer.len() == 22, "{newer}");
+        let [phone, thief, tablet] = [7, 8, 9].map(|id| User::new(id, "Somebody"));
+        let start = |user: &User, secret: &str| {
+            telegram.write(user, &user.chat(), &format!("/start {secret}"))
+        };
+        start(&thief, &older);
+        telegram.wait_for(8, |one| one.text.contains("I do not know you")).await;
+        start(&phone, &newer);
+        telegram.wait_for(7, |one| one.text.starts_with("Hello")).await;
+        telegram.write(&phone, &phone.chat(), "Remember that my ship is called Argo");
+        telegram.wait_for(7, |one| one.text.contains("Argo")).await;
+        let known = world.owner.get("/v1/knowledge").await.ok();
+        assert!(known.to_string().contains("my ship is called Argo"), "it is the owner's: {known}");
+        // What was used is good for nobody else.
+        start(&tablet, &newer);
+        telegram.wait_for(9, |one| one.text.contains("I do not know you")).await;
+
+        invite(json!({"channel": "telegram", "person": PersonId::new()})).await.refused(404);
+        invite(json!({"channel": "pigeon"})).await.refused(404);
+        let channels = world.owner.get("/v1/channels").await.ok();
+        assert_eq!(channels["channels"][0]["name"], "@famulus_bot");
+    })
+    .await;
+}
+
 /// And not only where they wrote last.
 #[tokio::test]
 async fn somebody_is_at_home_where_they_say_so() {

@@ -26,6 +26,7 @@ pub(crate) fn message(place: &Place, number: u64) -> Inbound {
         agent: MAIN_AGENT,
         target: Target::Key(place.key.clone()),
         external_id: Some(number.to_string()),
+        keyed_by: None,
         body_hash,
         reply: Address {
             channel: "http".to_owned(),

@@ -44,6 +44,7 @@ pub(crate) fn message(person: PersonId, target: Target, text: &str) -> Inbound {
         agent: MAIN_AGENT,
         target,
         external_id: None,
+        keyed_by: None,
         body_hash: Sha256::digest(text.as_bytes()).into(),
         reply: address(),
         chat: ChatKind::Direct,

@@ -71,7 +71,7 @@ const READS: [(&str, &[&str]); 30] = [
     ("app/store/src/restoring.rs", &["restored"; 2]),
     ("app/store/src/revisions.rs", &["described", "bundle_of", "bundle_piece"]),
     ("app/store/src/questions.rs", &["closed_questions", "unasked_questions"]),
-    ("app/store/src/reach.rs", &["origin_of"]),
+    ("app/store/src/reach.rs", &["home_of", "origin_of"]),
     ("app/store/src/say.rs", &["was_said"]),
     ("app/store/src/schedules/mod.rs", &["schedules", "schedule", "schedule_slots"]),
     ("app/store/src/stop.rs", &["cancel_turn"]),
