@@ -11,8 +11,12 @@ use famulus_core::ids::{PersonId, WorkerId};
 use famulus_core::turn::Fence;
 use jiff::Timestamp;
 use sqlx::PgPool;
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, io, time::Duration};
+use tokio::time::timeout;
 use uuid::Uuid;
+
+/// What giving a lease back may take; a process that ends waits for no longer.
+const GIVEN_BACK: Duration = Duration::from_secs(3);
 
 /// One process's hold on the queue.
 ///
@@ -107,7 +111,8 @@ impl Queue {
         Ok(leases)
     }
 
-    /// Gives a lease back, to be claimed again after `delay`; `blameless` takes back the attempt.
+    /// Gives a lease back, to be claimed again after `delay`; `blameless` takes back the attempt. It is
+    /// given up where the lane is held for long: a lease ends by itself.
     pub async fn give_back(
         &self,
         class: Class,
@@ -115,9 +120,15 @@ impl Queue {
         delay: Duration,
         blameless: bool,
     ) -> Result<(), QueueError> {
-        let mut conn =
-            self.pool.acquire().await.map_err(QueueError::database("give the lease back"))?;
-        lane::retry(&mut conn, class, fence, delay, blameless).await
+        let given = async {
+            let mut conn =
+                self.pool.acquire().await.map_err(QueueError::database("give the lease back"))?;
+            lane::retry(&mut conn, class, fence, delay, blameless).await
+        };
+        timeout(GIVEN_BACK, given).await.unwrap_or_else(|_elapsed| {
+            let source = sqlx::Error::Io(io::ErrorKind::TimedOut.into());
+            Err(QueueError::database("give the lease back")(source))
+        })
     }
 
     async fn head(&self, class: Class, lane: Uuid) -> Result<Option<(Uuid, Uuid)>, QueueError> {

@@ -53,11 +53,13 @@ pub struct Limits {
 struct ActiveLease {
     lease: Lease,
     cancel: CancellationToken,
-    _place: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
 }
 
 /// What a worker works at this moment.
 struct Running<H> {
+    queue: Queue,
+    class: Class,
     handler: Arc<H>,
     tasks: JoinSet<Outcome>,
     held: HashMap<Id, ActiveLease>,
@@ -76,17 +78,44 @@ impl<H: Handler> Running<H> {
             async move { handler.work(lease, cancel).await }
         };
         let id = self.tasks.spawn(work).id();
-        self.held.insert(id, ActiveLease { lease, cancel, _place: place });
+        self.held.insert(id, ActiveLease { lease, cancel, place });
     }
 
-    async fn end(&mut self, queue: &Queue, class: Class, ended: Result<(Id, Outcome), JoinError>) {
+    fn end(&mut self, ended: Result<(Id, Outcome), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        if let Some(work) = self.held.remove(&id) {
-            settle(queue, class, &work.lease, ended.map(|(_, outcome)| outcome)).await;
-        }
+        // What was given back is not held any more.
+        let Some(ActiveLease { lease, place, .. }) = self.held.remove(&id) else { return };
+        let (delay, blameless) = match ended.map(|(_, outcome)| outcome) {
+            Ok(Outcome::Settled) => return,
+            Ok(Outcome::Retry { delay, blameless }) => (delay, blameless),
+            Err(error) => {
+                tracing::error!(job = %lease.job.id, error = %error, "a worker task panicked");
+                (backoff(lease.attempts), false)
+            }
+        };
+        self.give_back(lease, place, delay, blameless);
+    }
+
+    /// Beside the others, whose leases go on being extended; the place is free when it is done.
+    fn give_back(
+        &mut self,
+        lease: Lease,
+        place: OwnedSemaphorePermit,
+        delay: Duration,
+        blameless: bool,
+    ) {
+        let (queue, class) = (self.queue.clone(), self.class);
+        self.tasks.spawn(async move {
+            if let Err(error) = queue.give_back(class, &lease.fence, delay, blameless).await {
+                tracing::warn!(job = %lease.job.id, error = %error,
+                    "a lease was not given back; it ends by itself");
+            }
+            drop(place);
+            Outcome::Settled
+        });
     }
 }
 
@@ -110,8 +139,14 @@ pub async fn run<H: Handler>(
         Class::Turn => Some(queue.handover.receive(&places, limits.concurrency)),
         Class::Delivery | Class::Arrival => None,
     };
-    let mut running =
-        Running { handler, tasks: JoinSet::new(), held: HashMap::new(), last_beat: Instant::now() };
+    let mut running = Running {
+        queue: queue.clone(),
+        class,
+        handler,
+        tasks: JoinSet::new(),
+        held: HashMap::new(),
+        last_beat: Instant::now(),
+    };
     let beat_every = queue.lease / 4;
     let mut beat = interval_at(Instant::now() + beat_every, beat_every);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -133,8 +168,8 @@ pub async fn run<H: Handler>(
             () = shutdown.cancelled(), if !draining => {
                 give_up = Some(Instant::now() + limits.grace);
                 if let Some(mut receiving) = receiving.take() {
-                    for (lease, _place) in receiving.rest() {
-                        give_back(&queue, class, &lease, Duration::ZERO, true).await;
+                    for (lease, place) in receiving.rest() {
+                        running.give_back(lease, place, Duration::ZERO, true);
                     }
                 }
             }
@@ -152,10 +187,10 @@ pub async fn run<H: Handler>(
                 give_up = Some(Instant::now() + Duration::from_hours(1));
             }
             Some(ended) = running.tasks.join_next_with_id() => {
-                running.end(&queue, class, ended).await;
+                running.end(ended);
                 // Whatever else has ended frees its place, too, for one claim of all.
                 while let Some(ended) = running.tasks.try_join_next_with_id() {
-                    running.end(&queue, class, ended).await;
+                    running.end(ended);
                 }
                 look_again = Instant::now();
             }
@@ -259,25 +294,6 @@ async fn extend(
             }
             last_beat
         }
-    }
-}
-
-async fn settle(queue: &Queue, class: Class, lease: &Lease, ended: Result<Outcome, JoinError>) {
-    let (delay, blameless) = match ended {
-        Ok(Outcome::Settled) => return,
-        Ok(Outcome::Retry { delay, blameless }) => (delay, blameless),
-        Err(error) => {
-            tracing::error!(job = %lease.job.id, error = %error, "a worker task panicked");
-            (backoff(lease.attempts), false)
-        }
-    };
-    give_back(queue, class, lease, delay, blameless).await;
-}
-
-async fn give_back(queue: &Queue, class: Class, lease: &Lease, delay: Duration, blameless: bool) {
-    if let Err(error) = queue.give_back(class, &lease.fence, delay, blameless).await {
-        tracing::warn!(job = %lease.job.id, error = %error,
-            "a lease was not given back; it ends by itself");
     }
 }
 

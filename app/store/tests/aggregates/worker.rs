@@ -18,7 +18,7 @@ use sqlx::PgPool;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{Notify, mpsc},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -121,6 +121,44 @@ async fn work_begins_beside_the_door_and_another_process_takes_over() {
         assert!(world.store.queue.handover.reserve(1).is_none());
         end(second).await;
         other.close().await;
+    })
+    .await;
+}
+
+/// Somebody holds the row by which a lease is given back for longer than anybody waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_that_is_held_keeps_nobody_from_work_or_from_ending() {
+    with_store(async |world| {
+        let store = world.another_store().await;
+        let ada: PersonId = world.person("Ada").await.id;
+        let held = talk::conversation(world, ada, "held").await;
+        let works = talk::conversation(world, ada, "works").await;
+        let (given, mut turns) = mpsc::channel(16);
+        let patient = Patient { waits: ConversationId::new(), pool: world.admin.clone(), given };
+        let tasks = begin(&store, Arc::new(patient));
+        for conversation in [held, works] {
+            talk::say(world, ada, conversation, "this takes long", Vec::new()).await;
+            turns.recv().await.unwrap();
+        }
+        let mut holder = world.admin.begin().await.unwrap();
+        sqlx::query("select 1 from queue_lane where id = $1 for update")
+            .bind(held.0)
+            .execute(&mut *holder)
+            .await
+            .unwrap();
+        let begun = Instant::now();
+        tasks.shutdown();
+        let drained = tasks.drain(Duration::from_secs(8)).await;
+        assert!(drained.stragglers.is_empty(), "{drained:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let free: Option<String> = sqlx::query_scalar("select state from queue_lane where id = $1")
+            .bind(works.0)
+            .fetch_optional(&world.admin)
+            .await
+            .unwrap();
+        assert_eq!(free.as_deref(), Some("ready"), "it is given back at once");
+        holder.rollback().await.unwrap();
+        store.close().await;
     })
     .await;
 }
