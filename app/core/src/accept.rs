@@ -24,6 +24,17 @@ pub enum Disposition {
     Duplicate,
 }
 
+/// What became of a change of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// Its new words are read when it is.
+    Done,
+    /// The words are the same.
+    Same,
+    /// It was read, has files, or is not known: the change is a message of its own.
+    No,
+}
+
 /// A message was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
@@ -46,4 +57,11 @@ pub trait Accept: Send + Sync + 'static {
     /// After an error nothing was stored, except that a connection lost during the commit leaves it
     /// open: a caller with an `external_id` finds out by sending it again.
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError>;
+
+    /// Puts the words of a message that nobody has read in the place of the sender's earlier ones, which
+    /// came with the key `original`. Doing it twice is doing it once.
+    ///
+    /// # Errors
+    /// Nothing was changed, except that a connection lost during the commit leaves it open.
+    async fn replace(&self, original: &str, inbound: &Inbound) -> Result<Replaced, StoreError>;
 }

@@ -161,7 +161,8 @@ pub struct Written {
     pub files: Vec<RemoteFile>,
     /// Messages with the same name are one, with many files.
     pub album: Option<String>,
-    pub is_edit: bool,
+    /// The key of the message that it changes; none of a new one.
+    pub edits: Option<String>,
     pub written_at: Timestamp,
 }
 

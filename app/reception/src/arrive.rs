@@ -10,7 +10,7 @@
 use crate::{File, ReceiveError, Reception, words};
 use famulus_core::{
     StoreError,
-    accept::{AcceptError, Accepted},
+    accept::{AcceptError, Accepted, Replaced},
     approval::{CODE_LENGTH, Decide, Decided},
     blob::BlobError,
     fence::fence,
@@ -53,6 +53,8 @@ pub enum Arrived {
     Coded,
     /// It was answered at once, and is not kept.
     Answered,
+    /// It changed a message that nobody has read, or nothing.
+    Changed,
     /// We were told so, and leave.
     Group,
     Accepted(Accepted),
@@ -143,12 +145,20 @@ impl Arrivals {
             continues: None,
         };
         let entry = Entry { reply: first.reply.clone(), kind: first.chat.kind };
-        let inbound = Inbound {
+        let mut inbound = Inbound {
             sent_at: Some(first.written_at),
             // The platform's key names one message, however its files come out when they are fetched.
             body_hash: Sha256::digest(key(first)).into(),
             ..inbound(&caller.person, entry, sent, self.reception.clock.now())
         };
+        if let Some(original) = &first.edits {
+            match self.reception.desk.replace(original, &inbound).await? {
+                Replaced::Done | Replaced::Same => return Ok(Arrived::Changed),
+                // What others wrote is fenced, and stays as they wrote it.
+                Replaced::No if first.forwarded.is_some() => {}
+                Replaced::No => inbound.text.insert_str(0, words::EDITED),
+            }
+        }
         match self.reception.take(inbound).await {
             Ok(accepted) => Ok(Arrived::Accepted(accepted)),
             Err(error @ (AcceptError::KeyReused { .. } | AcceptError::NoConversation { .. })) => {
@@ -213,7 +223,7 @@ impl Arrivals {
         if door.listed.iter().any(|listed| listed == "*" || listed == id) {
             return Ok(Ok(self.identities.let_in(&stranger).await?));
         }
-        if door.access == Access::Allowlist || written.is_edit {
+        if door.access == Access::Allowlist || written.edits.is_some() {
             return Ok(Err(Arrived::Ignored));
         }
         let code = code_from(random);
@@ -244,7 +254,7 @@ impl Arrivals {
         if command.is_none() && !begins && !is_home {
             return Ok(None);
         }
-        if written.is_edit {
+        if written.edits.is_some() {
             return Ok(Some(Arrived::Ignored));
         }
         let answer = match command {
@@ -325,7 +335,7 @@ impl Arrivals {
 
 /// The secret of an invitation, in the writer's own words.
 fn secret_in(written: &Written) -> Option<&str> {
-    let own = written.forwarded.is_none() && !written.is_edit;
+    let own = written.forwarded.is_none() && !written.edits.is_some();
     let secret = written.text.strip_prefix("/start ").filter(|_| own)?.trim();
     let is_one = |secret: &&str| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -377,7 +387,6 @@ fn text(parts: &[Written], missing: &[String]) -> String {
                 fence(&mut fenced, &words::forwarded(by), &part.text, KEPT);
                 line(&fenced);
             }
-            None if part.is_edit => line(&format!("{}{}", words::EDITED, part.text)),
             None => line(&part.text),
         }
     }

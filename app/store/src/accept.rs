@@ -11,7 +11,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use famulus_core::{
-    accept::{Accept, AcceptError, Accepted, Disposition},
+    StoreError,
+    accept::{Accept, AcceptError, Accepted, Disposition, Replaced},
     inbound::Inbound,
 };
 use famulus_queue::{
@@ -29,6 +30,10 @@ pub(crate) const BOUNDS: Bounds =
 impl Accept for Store {
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError> {
         self.accept_queue.pass(inbound).await.map_err(|error| AcceptError::Store(shared(error)))?
+    }
+
+    async fn replace(&self, original: &str, inbound: &Inbound) -> Result<Replaced, StoreError> {
+        Ok(self.put_in_place(original, inbound).await?)
     }
 }
 

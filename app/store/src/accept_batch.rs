@@ -75,6 +75,7 @@ struct Entry {
 
 impl Entry {
     fn of(inbound: &Inbound) -> Result<Self, Error> {
+        let (part, visible) = message_of(inbound)?;
         let keyed_by = inbound.keyed_by.as_ref().unwrap_or(&inbound.reply);
         let (to_conversation, to_key) = match &inbound.target {
             Target::Existing(id) => (Some(id.0), None),
@@ -98,8 +99,8 @@ impl Entry {
             key_account: keyed_by.account.clone(),
             key_id: key_of(inbound),
             key_hash: inbound.body_hash.to_vec(),
-            part: encode_parts(&parts_of(inbound))?,
-            visible: without_nul(&inbound.text),
+            part,
+            visible,
             written_at: inbound.sent_at.map(Instant),
             files: inbound.attachments.iter().map(|file| file.blob.id.0).collect(),
         })
@@ -255,6 +256,11 @@ fn key_of(inbound: &Inbound) -> Option<String> {
         return inbound.external_id.as_ref().map(|key| format!("{key} {}", Uuid::now_v7()));
     }
     inbound.external_id.clone()
+}
+
+/// What is stored of what a message says: its parts, and its visible text.
+pub(crate) fn message_of(inbound: &Inbound) -> Result<(Vec<u8>, String), Error> {
+    Ok((encode_parts(&parts_of(inbound))?, without_nul(&inbound.text)))
 }
 
 /// What the model reads: the header with the text, then the files.

@@ -17,6 +17,7 @@ mod backup_reports;
 mod blobs;
 mod bundle_age;
 mod calls;
+mod change;
 mod channel_accounts;
 mod codec;
 mod conversations;

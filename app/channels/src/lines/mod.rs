@@ -177,7 +177,7 @@ impl Listener for Lines {
             quoted: None,
             files: Vec::new(),
             album: None,
-            is_edit: false,
+            edits: None,
             written_at: Timestamp::from_second(told.at).unwrap_or_default(),
         }))
     }

@@ -80,9 +80,10 @@ fn written(account: &str, message: Message, is_edit: bool) -> Happening {
         return Happening::Nothing;
     }
     let id = message.message_id;
-    let key = match message.edit_date.filter(|_| is_edit) {
-        Some(edited) => format!("{}/{id}/{edited}", chat.id),
-        None => format!("{}/{id}", chat.id),
+    let original = format!("{}/{id}", chat.id);
+    let (key, edits) = match message.edit_date.filter(|_| is_edit) {
+        Some(edited) => (format!("{original}/{edited}"), Some(original)),
+        None => (original, None),
     };
     let reply = Address {
         channel: NAME.to_owned(),
@@ -102,7 +103,7 @@ fn written(account: &str, message: Message, is_edit: bool) -> Happening {
         quoted: quoted(&message),
         files,
         album: message.media_group_id.clone(),
-        is_edit,
+        edits,
         written_at: Timestamp::from_second(written_at).unwrap_or(Timestamp::UNIX_EPOCH),
         chat,
     }))
@@ -300,7 +301,7 @@ mod tests {
     fn an_edit_has_a_key_of_its_own() {
         let written = wrote(json!({"update_id": 1, "edited_message": private(json!({
             "text": "cold tea", "edit_date": 1_700_000_009}))}));
-        assert!(written.is_edit);
+        assert_eq!(written.edits.as_deref(), Some("7/5"));
         assert_eq!(written.key, "7/5/1700000009");
     }
 

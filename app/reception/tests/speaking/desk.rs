@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use famulus_core::{
     StoreError,
-    accept::{Accept, AcceptError, Accepted, Disposition},
+    accept::{Accept, AcceptError, Accepted, Disposition, Replaced},
     approval::{Approval, ApprovalState, Approvals, Asked as AskedOf, Decide, Decided},
     blob::{BlobError, BlobRef, Blobs},
     clock::SystemClock,
@@ -43,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) accepted: Mutex<Vec<Inbound>>,
     pub(crate) told: Mutex<Vec<Told>>,
     pub(crate) coded: Mutex<Vec<(String, String)>>,
+    /// What becomes of a change.
+    pub(crate) replaced: Mutex<Option<Replaced>>,
     /// Whom a secret invites.
     pub(crate) invited: Mutex<HashMap<String, &'static str>>,
     pub(crate) homes: Mutex<Vec<IdentityId>>,
@@ -137,7 +139,7 @@ pub(crate) fn written(from: &str, text: &str) -> Written {
         quoted: None,
         files: Vec::new(),
         album: None,
-        is_edit: false,
+        edits: None,
         written_at: Timestamp::UNIX_EPOCH,
     }
 }
@@ -156,6 +158,17 @@ impl Accept for Desk {
             turn: TurnId::new(),
             disposition: if again { Disposition::Duplicate } else { Disposition::Started },
         })
+    }
+
+    async fn replace(&self, original: &str, inbound: &Inbound) -> Result<Replaced, StoreError> {
+        let replaced = self.replaced.lock().unwrap_or(Replaced::No);
+        let mut all = self.accepted.lock();
+        let known = all.iter_mut().find(|one| one.external_id.as_deref() == Some(original));
+        match (replaced, known) {
+            (Replaced::Done, Some(known)) => known.text.clone_from(&inbound.text),
+            (Replaced::Done | Replaced::Same | Replaced::No, _) => {}
+        }
+        Ok(replaced)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::desk::{Bench, CODE, written};
 use famulus_core::{
+    accept::Replaced,
     inbound::{ChatKind, Source, Target},
     intake::{Listener, Quoted, RemoteFile, Written},
     pairing::Access,
@@ -60,12 +61,33 @@ async fn a_command_obeys_once_and_only_as_it_was_first_written() {
     assert_eq!(bench.arrive(from_ref(&command)).await, Arrived::Answered);
     assert_eq!(*bench.desk.stopped.lock(), [bench.person("member")]);
     assert_eq!(bench.desk.told.lock()[0].words, "Stopped.");
-    let edited = Written { key: "2".into(), is_edit: true, ..command };
+    let edited = Written { edits: Some(command.key.clone()), key: "2".into(), ..command };
     assert_eq!(bench.arrive(&[edited]).await, Arrived::Ignored);
     assert_eq!(bench.desk.stopped.lock().len(), 1);
-    let edited = Written { key: "3".into(), is_edit: true, ..written("member", "I meant tea") };
-    assert!(matches!(bench.arrive(&[edited]).await, Arrived::Accepted(_)));
-    assert_eq!(bench.desk.accepted.lock()[0].text, "[edited] I meant tea");
+}
+
+/// Its words are in the place of those that nobody has read; of those that were read it is one more.
+#[tokio::test]
+async fn a_change_replaces_what_was_not_read_and_comes_behind_what_was() {
+    let bench = Bench::new(Access::Pairing, &[]);
+    let first = written("member", "I like coffee");
+    assert!(matches!(bench.arrive(from_ref(&first)).await, Arrived::Accepted(_)));
+    let change = |key: &str, text: &str| Written {
+        edits: Some(first.key.clone()),
+        key: key.into(),
+        ..written("member", text)
+    };
+    for outcome in [Replaced::Done, Replaced::Same] {
+        *bench.desk.replaced.lock() = Some(outcome);
+        assert_eq!(bench.arrive(&[change("2", "I like tea")]).await, Arrived::Changed);
+        assert_eq!(bench.desk.accepted.lock()[0].text, "I like tea");
+    }
+    *bench.desk.replaced.lock() = Some(Replaced::No);
+    let arrived = bench.arrive(&[change("3", "I like milk")]).await;
+    assert!(matches!(arrived, Arrived::Accepted(_)), "{arrived:?}");
+    let accepted = bench.desk.accepted.lock();
+    let texts: Vec<&str> = accepted.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(texts, ["I like tea", "[edited] I like milk"]);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ async fn seen(access: Access, listed: &[&str], from: &str, kind: ChatKind, text:
             assert_eq!(effects, (0, 1, 0));
             Seen::Farewell
         }
+        Arrived::Changed => panic!("{from} {text}: nothing was changed"),
     }
 }
 
@@ -139,7 +140,7 @@ async fn whoever_says_an_invitation_first_is_whom_it_is_for() {
         let mut passed_on = written("friend", &start(SECRET));
         passed_on.forwarded = Some("the owner".to_owned());
         let mut changed = written("friend", &start(SECRET));
-        changed.is_edit = true;
+        changed.edits = Some("chat of friend/0".to_owned());
         let forged = [&SECRET[1..], &SECRET.to_uppercase(), "*", "' or true --"];
         let forged = forged.map(|secret| written("friend", &start(secret)));
         let within = written("friend", &format!("say {}", start(SECRET)));

@@ -145,7 +145,11 @@ impl ArrivalWorker {
         let group = parts[0].chat.id.clone();
         match self.arrivals.arrive(door, &parts, listener, random).await? {
             Arrived::Group => self.leave(listener, &group).await,
-            Arrived::Ignored | Arrived::Coded | Arrived::Answered | Arrived::Accepted(_) => {}
+            Arrived::Ignored
+            | Arrived::Coded
+            | Arrived::Answered
+            | Arrived::Changed
+            | Arrived::Accepted(_) => {}
         }
         Ok(Done::Read(ids))
     }

@@ -8,6 +8,7 @@ mod support;
 
 mod accept;
 mod blobs;
+mod change;
 mod channels;
 mod delivery;
 mod forgotten;

@@ -84,7 +84,7 @@ const READS: [(&str, &[&str]); 30] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 38] = [
+const LISTED: [(&str, &[&str], &str); 39] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -106,6 +106,7 @@ const LISTED: [(&str, &[&str], &str); 38] = [
     ),
     ("app/store/src/blobs.rs", &["discard"], "what is left of a file goes by retention"),
     ("app/store/src/bundle_age.rs", &["forget_revisions"], "a sweep, which comes again"),
+    ("app/store/src/change.rs", &["put_in_place"], "what a platform told, which is read again"),
     (
         "app/store/src/channel_accounts.rs",
         &[
