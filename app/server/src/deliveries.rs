@@ -1,5 +1,6 @@
 //! Works deliveries: recorded as leaving, handed to the channel, recorded as what came of it.
 
+use crate::channels::elsewhere;
 use async_trait::async_trait;
 use famulus_agent::Channels;
 use famulus_core::{
@@ -55,13 +56,15 @@ impl DeliveryWorker {
         let Some(record) = self.store.load_delivery(id).await? else {
             return self.store.delivered(&lease.fence, id).await;
         };
+        let sent = Try { number: record.attempts + 1, tried_for: record.tried_for };
         let Some(channel) = self.channels.get(&record.outbound.to.channel) else {
-            let reason = format!(
-                "no channel named `{}` is configured; configure it, then retry",
-                record.outbound.to.channel
-            );
-            let why = Undelivered::Refused { reason };
-            return self.store.delivery_failed(&lease.fence, id, &why).await;
+            // In the middle of an update another process may have it.
+            let error = SendError::NotSent {
+                channel: record.outbound.to.channel.clone(),
+                reason: "no channel of this name is configured; configure it".to_owned(),
+                after: Some(elsewhere(record.tried_for)),
+            };
+            return self.failed(lease, id, &judged(&error, true, sent)).await;
         };
         let may_repeat =
             channel.capabilities().idempotent || record.may_come_twice || record.edits.is_some();
@@ -71,16 +74,15 @@ impl DeliveryWorker {
             return self.failed(lease, id, &why).await;
         }
         self.store.mark_sending(&lease.fence, id).await?;
-        let sent = self.send(lease, channel.as_ref(), &record).await?;
+        let outcome = self.send(lease, channel.as_ref(), &record).await?;
         metrics::counter!("famulus_deliveries_total",
             "channel" => channel.name().to_owned(),
-            "outcome" => if sent.is_ok() { "delivered" } else { "failed" })
+            "outcome" => if outcome.is_ok() { "delivered" } else { "failed" })
         .increment(1);
-        let Err(error) = sent else {
+        let Err(error) = outcome else {
             return self.store.delivered(&lease.fence, id).await;
         };
         tracing::warn!(outbound.id = %id, error = %error, "a message was not delivered");
-        let sent = Try { number: record.attempts + 1, tried_for: record.tried_for };
         let why = judged(&error, may_repeat, sent);
         self.failed(lease, id, &why).await
     }

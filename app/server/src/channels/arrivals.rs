@@ -1,6 +1,6 @@
 //! Works what platforms told, in the order of each chat.
 
-use super::Rules;
+use super::{Rules, elsewhere};
 use async_trait::async_trait;
 use famulus_agent::Channels;
 use famulus_core::intake::{Happening, Listener, Written};
@@ -78,8 +78,9 @@ impl ArrivalWorker {
         let Some(first) = all.first() else { return Ok(Done::Read(Vec::new())) };
         let listener = self.channels.get(&first.channel).and_then(|channel| channel.listener());
         let (Some(listener), Some(rules)) = (listener, self.rules.get(&first.channel)) else {
-            // A channel that was taken out of the configuration: it may come back.
-            return Ok(Done::Later(Duration::from_mins(1)));
+            // In the middle of an update another process may have the channel; one that was taken out of
+            // the configuration may come back.
+            return Ok(Done::Later(elsewhere(first.age)));
         };
         let door = Door {
             channel: first.channel.clone(),

@@ -20,7 +20,7 @@ use famulus_core::{
     outbound::{Channel, ReplyRule},
     post::Way,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The channels, and the rules of those that hear.
 pub(crate) struct All {
@@ -53,6 +53,12 @@ impl Chats {
             self.channels.insert(channel.name().to_owned(), Arc::new(channel));
         }
     }
+}
+
+/// When something that waited for so long is looked at again, here or elsewhere, because this process has
+/// no such channel: several times before the wait has doubled, since it may be this one that looks again.
+pub(crate) fn elsewhere(waited: Duration) -> Duration {
+    (waited / 8).clamp(Duration::from_secs(1), Duration::from_mins(1))
 }
 
 /// The channels on which people are reached: those on which they are heard.

@@ -1,7 +1,7 @@
 //! People who write to a bot of a scripted Telegram, from the first word to the reply.
 
 use crate::world::{self, Setup, World};
-use famulus_core::{ids::PersonId, person::Role};
+use famulus_core::{ids::PersonId, inbound::Address, pairing::Tell as _, person::Role};
 use famulus_scripted_telegram::{Fault, Kind, Message, Telegram, User};
 use famulus_store::{Becomes, Paired};
 use serde_json::{Value, json};
@@ -89,6 +89,33 @@ async fn a_photo_comes_in_and_goes_back() {
         let back = telegram.wait_for(7, is_report).await;
         let Kind::File { field, bytes, .. } = &back.kind else { panic!("{back:?}") };
         assert_eq!((field.as_str(), bytes.as_ref()), ("document", b"the report".as_slice()));
+    })
+    .await;
+}
+
+/// As in the middle of an update: one process has the channel already, the other one not yet.
+#[tokio::test]
+async fn a_process_without_the_channel_leaves_it_to_one_that_has_it() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    let without = Setup::configured(famulus_models::Config::default());
+    world::run(without, async |world| {
+        let ada = User::new(7, "Ada");
+        telegram.write(&ada, &ada.chat(), "let me in");
+        let to = Address {
+            channel: "telegram".to_owned(),
+            account: telegram.bot().to_string(),
+            chat: ada.id.to_string(),
+            thread: None,
+            reply_to: None,
+        };
+        let store = world.app(|app| app.store.clone());
+        store.tell("early", &to, None, "Good morning.").await.unwrap();
+        sleep(Duration::from_millis(500)).await;
+        let begun = Instant::now();
+        world.another(setup(&telegram)).await;
+        telegram.wait_for(7, |one| one.text.contains("Good morning.")).await;
+        telegram.wait_for(7, |one| one.text.contains("people pair")).await;
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     })
     .await;
 }
