@@ -335,7 +335,7 @@ impl Arrivals {
 
 /// The secret of an invitation, in the writer's own words.
 fn secret_in(written: &Written) -> Option<&str> {
-    let own = written.forwarded.is_none() && !written.edits.is_some();
+    let own = written.forwarded.is_none() && written.edits.is_none();
     let secret = written.text.strip_prefix("/start ").filter(|_| own)?.trim();
     let is_one = |secret: &&str| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

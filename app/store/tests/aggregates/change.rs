@@ -26,7 +26,8 @@ async fn a_message_changes_until_it_is_read_and_by_its_sender_alone() {
         let accepted = store.accept(first.clone()).await.unwrap();
         let change = async |person, text| store.replace(KEY, &says(person, text)).await.unwrap();
         let stands = async || {
-            let query = "select body || ' ' || (convert_from(parts, 'utf8') like '%' || body || '%')
+            let query =
+                "select body || ' ' || (convert_from(parts, 'utf8') like '%' || body || '%')
                          from message where id = $1";
             let found: String = sqlx::query_scalar(query)
                 .bind(accepted.message.0)
