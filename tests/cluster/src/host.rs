@@ -19,15 +19,22 @@ pub async fn kill_container(namespace: &str, selector: &str) -> Value {
     let what = format!("a Pod with {selector} runs");
     let (pod, pid) = until(&what, LONG, async || {
         let pods = objects(namespace, "pods", selector).await;
-        let found = pods.iter().find_map(|pod| {
-            let id = pod["status"]["containerStatuses"][0]["containerID"].as_str()?;
-            Some((pod.clone(), first_of(id.trim_start_matches("containerd://"))?))
-        });
+        let found = pods.iter().find_map(|pod| Some((pod.clone(), running(pod)?)));
         found.ok_or_else(|| format!("{} Pods", pods.len()))
     })
     .await;
     kill(pid);
     pod
+}
+
+/// Kills the first process of this Pod's container, if it runs.
+pub fn kill_container_of(pod: &Value) {
+    running(pod).into_iter().for_each(kill);
+}
+
+fn running(pod: &Value) -> Option<i32> {
+    let id = pod["status"]["containerStatuses"][0]["containerID"].as_str()?;
+    first_of(id.trim_start_matches("containerd://"))
 }
 
 /// Kills all that a Pod in gVisor is on the machine: its kernel, and what serves its files.

@@ -8,6 +8,7 @@
     reason = "a test's tasks end with it, and it tells what it counted"
 )]
 
+mod chats;
 mod deaths;
 mod ledger;
 mod load;

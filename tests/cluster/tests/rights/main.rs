@@ -89,7 +89,8 @@ async fn tell_the_runner(release: &Release) {
     release.apply(&configuration("after")).await;
     until("the runner is told of its new configuration", LONG, async || {
         let pods = objects(&release.sandbox, "pods", "famulus.dev/plugin=logged").await;
-        let told = |pod: &Value| pod["metadata"]["annotations"].get("famulus.dev/rendered").is_some();
+        let told =
+            |pod: &Value| pod["metadata"]["annotations"].get("famulus.dev/rendered").is_some();
         if pods.iter().any(told) { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;

@@ -57,7 +57,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("famulus-cli", &["famulus-core", ERRORS, NETGUARD, SSE]),
-    ("famulus-cluster-tests", &[]),
+    ("famulus-cluster-tests", &["famulus-scripted-telegram"]),
     ("famulus-scripted-telegram", &[LIFECYCLE]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
