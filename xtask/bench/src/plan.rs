@@ -167,6 +167,13 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         ..SERVED
     },
     Measurement {
+        name: "chat",
+        asks: "chat",
+        serves: &["c1"],
+        extent: Extent::Count(100, 20),
+        ..SERVED
+    },
+    Measurement {
         name: "footprint",
         asks: "footprint",
         serves: &["f1", "f5"],
@@ -295,7 +302,7 @@ mod tests {
         let refused = names(&["q9"]).unwrap_err().to_string();
         assert!(
             refused.starts_with(
-                "there is no benchmark `q9`; there are backup, backup-large, build, f1"
+                "there is no benchmark `q9`; there are backup, backup-large, build, c1, f1"
             ),
             "{refused}"
         );

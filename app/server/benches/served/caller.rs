@@ -42,7 +42,7 @@ impl Caller {
         Ok(answer["stopped"].as_array().map_or(0, Vec::len))
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let url = format!("http://{}{path}", self.address);
         let response = self.http.post(url).bearer_auth(&self.token).json(body).send().await?;
         let (status, bytes) = (response.status(), response.bytes().await?);

@@ -17,6 +17,7 @@
 
 mod backup;
 mod caller;
+mod chat;
 mod crowd;
 mod footprint;
 mod latency;
@@ -71,6 +72,7 @@ async fn measure(name: &str, request: &Request) -> Result<Value> {
         "stuck" => stuck::measure(request).await,
         "footprint" => footprint::measure(request).await,
         "used" => used::measure(request).await,
+        "chat" => chat::measure(request).await,
         "start" => start::measure(request).await,
         "backup" => backup::measure(request).await,
         "size" => size::measure(request),

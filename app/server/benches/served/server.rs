@@ -49,8 +49,18 @@ pub(crate) fn command(request: &Request, data_dir: &Path) -> Command {
 impl Server {
     /// The first process on the database.
     pub(crate) async fn start(request: &Request, model: &Url) -> Result<Self> {
+        Self::start_with(request, model, &[]).await
+    }
+
+    /// The first process, with further settings.
+    pub(crate) async fn start_with(
+        request: &Request,
+        model: &Url,
+        settings: &[(&str, &str)],
+    ) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut process = command(request, folder.path());
+        process.envs(settings.iter().copied());
         process.env("FAMULUS_MODEL__BASE_URL", model.as_str()).env("FAMULUS_MODEL__NAME", "first");
         let (process, said, address) = spawn(process).await?;
         let token = std::fs::read_to_string(folder.path().join("token"))?;
