@@ -57,7 +57,17 @@ impl DeliveryWorker {
             return self.store.delivered(&lease.fence, id).await;
         };
         let sent = Try { number: record.attempts + 1, tried_for: record.tried_for };
-        let Some(channel) = self.channels.get(&record.outbound.to.channel) else {
+        let channel = self.channels.get(&record.outbound.to.channel);
+        let may_repeat = channel.is_some_and(|channel| channel.capabilities().idempotent)
+            || record.may_come_twice
+            || record.edits.is_some();
+        // Before all else: nobody may take it for one that was not sent.
+        if record.state == OutboxState::Sending && !may_repeat {
+            let reason = "the worker that sent it ended before the channel's answer was recorded";
+            let why = Undelivered::Unknown { reason: reason.into() };
+            return self.failed(lease, id, &why).await;
+        }
+        let Some(channel) = channel else {
             // In the middle of an update another process may have it.
             let error = SendError::NotSent {
                 channel: record.outbound.to.channel.clone(),
@@ -66,13 +76,6 @@ impl DeliveryWorker {
             };
             return self.failed(lease, id, &judged(&error, true, sent)).await;
         };
-        let may_repeat =
-            channel.capabilities().idempotent || record.may_come_twice || record.edits.is_some();
-        if record.state == OutboxState::Sending && !may_repeat {
-            let reason = "the worker that sent it ended before the channel's answer was recorded";
-            let why = Undelivered::Unknown { reason: reason.into() };
-            return self.failed(lease, id, &why).await;
-        }
         self.store.mark_sending(&lease.fence, id).await?;
         let outcome = self.send(lease, channel.as_ref(), &record).await?;
         metrics::counter!("famulus_deliveries_total",
