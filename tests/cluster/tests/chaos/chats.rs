@@ -25,7 +25,7 @@ const APP: &str = "app.kubernetes.io/component=app";
 const REPLICAS: usize = 2;
 /// Each replica dies, and one of them again.
 const DEATHS: usize = REPLICAS + 1;
-/// Between two messages. Those of an outage join one turn, which may write ten times.
+/// Between two messages of somebody who has been answered.
 const PAUSE: Duration = Duration::from_millis(1_500);
 /// Answers to messages that were written after a death, before the next.
 const ANSWERS: usize = 2;
@@ -52,7 +52,7 @@ async fn whoever_writes_to_two_replicas_is_answered_once_whichever_dies() {
         let (died, written) = (Instant::now(), guest.written);
         let goes_on = async {
             until("what is written after a death is answered", LONG, async || {
-                let last = answers(&telegram).into_keys().last().unwrap_or_default();
+                let last = last_answered(&telegram);
                 if last >= written + ANSWERS { Ok(()) } else { Err(format!("up to {last}")) }
             })
             .await;
@@ -94,16 +94,18 @@ impl<'a> Guest<'a> {
         Self { telegram, user, written: 0 }
     }
 
-    /// Goes on writing until something has happened.
+    /// Goes on writing until something has happened, and more rarely the longer no answer comes: the
+    /// messages of an outage join one turn, which may write ten times.
     async fn writes_while(&mut self, happens: impl Future<Output = ()>) {
         let mut happens = pin!(happens);
         loop {
             self.written += 1;
             let text = format!("remember that note {} is kept", self.written);
             self.telegram.write(&self.user, &self.user.chat(), &text);
+            let unanswered = self.written - last_answered(self.telegram);
             tokio::select! {
                 () = &mut happens => return,
-                () = sleep(PAUSE) => {}
+                () = sleep(PAUSE * unanswered as u32) => {}
             }
         }
     }
@@ -154,6 +156,10 @@ fn answers(telegram: &Telegram) -> BTreeMap<usize, usize> {
         }
     }
     answers
+}
+
+fn last_answered(telegram: &Telegram) -> usize {
+    answers(telegram).into_keys().last().unwrap_or_default()
 }
 
 /// The code stands in bold.
