@@ -22,6 +22,11 @@ pub struct Listening {
     pub place: Option<String>,
 }
 
+struct Taken {
+    fence: i64,
+    place: Option<String>,
+}
+
 /// How an account stands, whichever process listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountStanding {
@@ -46,24 +51,12 @@ impl Store {
     ) -> Result<Option<Listening>, Error> {
         let Account { id: account, name, link } = account;
         let failed = || Error::on("take an account of a channel");
-        let mut tx = self.durable.begin().await.map_err(failed())?;
-        sqlx::query!(
-            "insert into channel_account (channel, account, name, link) values ($1, $2, $3, $4)
-             on conflict (channel, account) do update set name = excluded.name, link = excluded.link
-             where (channel_account.name, channel_account.link)
-                 is distinct from (excluded.name, excluded.link)",
-            channel,
-            account,
-            name.as_deref(),
-            link.as_deref(),
-        )
-        .execute(&mut *tx)
-        .await
-        .map_err(failed())?;
-        let row = sqlx::query!(
+        let free = sqlx::query_as!(
+            Taken,
             "update channel_account set
                  listener = $3, listens_until = now() + $4 * interval '1 second',
-                 fence = greatest(fence + 1, (extract(epoch from clock_timestamp()) * 1e6)::bigint)
+                 fence = greatest(fence + 1, (extract(epoch from clock_timestamp()) * 1e6)::bigint),
+                 name = $5, link = $6
              where channel = $1 and account = $2
                  and (listener is null or listener = $3 or listens_until < now())
              returning fence, place",
@@ -71,21 +64,46 @@ impl Store {
             account,
             self.queue.worker.0,
             lease.as_secs_f64(),
+            name.as_deref(),
+            link.as_deref(),
         )
-        .fetch_optional(&mut *tx)
+        .fetch_optional(&self.durable)
         .await
         .map_err(failed())?;
-        // Which account it is is known now.
-        sqlx::query!("delete from channel_account where channel = $1 and account = ''", channel)
-            .execute(&mut *tx)
+        // Of an account that another process has nothing is written: who stands by asks each second.
+        let taken = match free {
+            Some(taken) => Some(taken),
+            None => sqlx::query_as!(
+                Taken,
+                "insert into channel_account
+                     (channel, account, listener, listens_until, fence, name, link)
+                 values ($1, $2, $3, now() + $4 * interval '1 second',
+                         (extract(epoch from clock_timestamp()) * 1e6)::bigint, $5, $6)
+                 on conflict (channel, account) do nothing
+                 returning fence, place",
+                channel,
+                account,
+                self.queue.worker.0,
+                lease.as_secs_f64(),
+                name.as_deref(),
+                link.as_deref(),
+            )
+            .fetch_optional(&self.durable)
             .await
-            .map_err(failed())?;
-        tx.commit().await.map_err(failed())?;
-        Ok(row.map(|row| Listening {
+            .map_err(failed())?,
+        };
+        if taken.is_some() {
+            // Which account it is is known now.
+            sqlx::query!("delete from channel_account where channel = $1 and account = ''", channel)
+                .execute(&self.durable)
+                .await
+                .map_err(failed())?;
+        }
+        Ok(taken.map(|Taken { fence, place }| Listening {
             channel: channel.to_owned(),
             account: account.clone(),
-            token: row.fence,
-            place: row.place,
+            token: fence,
+            place,
         }))
     }
 

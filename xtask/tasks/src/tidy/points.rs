@@ -116,6 +116,8 @@ const LISTED: [(&str, &[&str], &str); 39] = [
             "hold_account",
             "leave_account",
             "take_account",
+            "take_account",
+            "take_account",
         ],
         "a lease, which ends by itself, and what is said of it",
     ),
