@@ -7,16 +7,15 @@
 //!
 //! It may come twice, after a crash: each thing that is done has a key, and is done once.
 
-use crate::{File, ReceiveError, Reception, words};
+use crate::{ReceiveError, Reception, words};
 use famulus_core::{
     StoreError,
     accept::{AcceptError, Accepted, Replaced},
     approval::{CODE_LENGTH, Decide, Decided},
-    blob::BlobError,
     fence::fence,
     ids::AgentId,
-    inbound::{Attachment, ChatKind, Command, Inbound, Meeting, Source},
-    intake::{FetchError, Listener, Press, RemoteFile, Writer, Written},
+    inbound::{ChatKind, Command, Inbound, Meeting, Source},
+    intake::{FetchError, Listener, Press, Writer, Written},
     pairing::{Access, Asked, Identities, Known, SECRET_LENGTH, Stranger, Tell, code_from},
     person::{Caller, Role, Scope},
     sent::{Entry, Sent, inbound},
@@ -278,58 +277,6 @@ impl Arrivals {
         let person = Some(caller.person.id);
         self.tell.tell(&key, &written.reply, person, &answer).await?;
         Ok(Some(Arrived::Answered))
-    }
-
-    /// The files of all parts, and words for those that there are not.
-    async fn fetched(
-        &self,
-        door: &Door,
-        caller: &Caller,
-        parts: &[Written],
-        platform: &dyn Listener,
-    ) -> Result<(Vec<Attachment>, Vec<String>), ArriveError> {
-        let (mut attachments, mut missing) = (Vec::new(), Vec::new());
-        for file in parts.iter().flat_map(|part| &part.files) {
-            let RemoteFile { name, media_type, size, .. } = file;
-            let too_large = || {
-                let most = door.file_bytes / (1024 * 1024);
-                words::unfetched(name, &format!("it is larger than {most} MiB"))
-            };
-            if size.is_some_and(|size| size > door.file_bytes) {
-                missing.push(too_large());
-                continue;
-            }
-            let pieces = match platform.fetch(file).await {
-                Ok(pieces) => pieces,
-                Err(error @ FetchError::Passing { .. }) if door.waits_for_files => {
-                    return Err(ArriveError::Fetch(error));
-                }
-                Err(FetchError::Lasting { reason } | FetchError::Passing { reason }) => {
-                    missing.push(words::unfetched(name, &reason));
-                    continue;
-                }
-            };
-            let file = File::New {
-                name: name.clone(),
-                media_type: media_type.clone(),
-                most: door.file_bytes,
-                pieces,
-            };
-            match self.reception.attachment(caller.person.id, file).await {
-                Ok(attachment) => attachments.push(attachment),
-                // The platform had told another size, or none.
-                Err(ReceiveError::File { source: BlobError::TooLarge { .. }, .. }) => {
-                    missing.push(too_large());
-                }
-                Err(ReceiveError::File { source: BlobError::Cut(_), .. })
-                    if !door.waits_for_files =>
-                {
-                    missing.push(words::unfetched(name, "it always breaks off"));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok((attachments, missing))
     }
 }
 

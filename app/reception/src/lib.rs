@@ -10,6 +10,7 @@
 mod arrive;
 mod commands;
 mod error;
+mod fetch;
 mod files;
 mod receive;
 mod words;
