@@ -38,7 +38,6 @@ mod room;
 mod schemathesis;
 mod steering;
 mod telegram;
-mod telegram_questions;
 mod terminal;
 mod unread;
 mod viewers;

@@ -1,9 +1,9 @@
 //! Questions where people chat, and replies that grow there.
 
+use super::{TOKEN, let_in};
 use crate::{
     approvals::Bell,
-    telegram::{TOKEN, code},
-    world::{self, Do, Puppet, Setup, Text as _, World, call, say},
+    world::{self, Do, Puppet, Setup, Text as _, call, say},
 };
 use famulus_core::model::Model;
 use famulus_scripted_telegram::{Message, Telegram, User};
@@ -35,16 +35,6 @@ fn setup(telegram: &Telegram, model: Arc<dyn Model>) -> Setup {
     })
 }
 
-/// Lets somebody in as an account of the owner's, or as a member.
-async fn pair(world: &World, telegram: &Telegram, user: &User, is_owner: bool) {
-    let code = code(telegram, user).await;
-    let mut body = json!({ "code": code });
-    if is_owner {
-        body["becomes"]["person"] = world.owner.get("/v1/me").await.ok()["person"]["id"].clone();
-    }
-    world.owner.post("/v1/pairings", body).await.ok();
-}
-
 async fn question(telegram: &Telegram, chat: i64) -> Message {
     telegram.wait_for(chat, |one| !one.buttons.is_empty()).await
 }
@@ -65,8 +55,8 @@ async fn a_question_is_answered_by_a_button_of_whoever_is_asked() {
     let setup = setup(&telegram, bell_ringer()).tool(bell.clone());
     world::run(setup, async |world| {
         let (ada, bob, eve) = (User::new(7, "Ada"), User::new(8, "Bob"), User::new(9, "Eve"));
-        pair(world, &telegram, &ada, true).await;
-        pair(world, &telegram, &bob, false).await;
+        let_in(world, &telegram, &ada, true).await;
+        let_in(world, &telegram, &bob, false).await;
         // The owner is asked where the owner wrote.
         telegram.write(&ada, &ada.chat(), "ring Carl");
         let asked = question(&telegram, 7).await;
@@ -111,8 +101,8 @@ async fn the_owner_is_asked_at_home_for_a_member_and_it_closes_wherever_it_is_an
     let setup = setup(&telegram, bell_ringer()).tool(bell.clone());
     world::run(setup, async |world| {
         let (ada, bob) = (User::new(7, "Ada"), User::new(8, "Bob"));
-        pair(world, &telegram, &ada, true).await;
-        pair(world, &telegram, &bob, false).await;
+        let_in(world, &telegram, &ada, true).await;
+        let_in(world, &telegram, &bob, false).await;
         telegram.write(&bob, &bob.chat(), "ring Carl");
         let asked = question(&telegram, 7).await;
         assert!(asked.text.contains("for Bob"), "{asked:?}");
@@ -158,7 +148,7 @@ async fn a_reply_grows_while_it_is_written_and_stands_there_once() {
         Puppet::new(move |_, _| vec![say("**One** "), Do::Hold(held.clone()), say("two three.")]);
     world::run(setup(&telegram, model), async |world| {
         let ada = User::new(7, "Ada");
-        pair(world, &telegram, &ada, true).await;
+        let_in(world, &telegram, &ada, true).await;
         telegram.write(&ada, &ada.chat(), "count");
         let grows = async {
             while !telegram.drafts().iter().any(|(chat, text)| *chat == 7 && text.trim() == "One") {
