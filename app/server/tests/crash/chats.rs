@@ -2,7 +2,7 @@
 
 use crate::{
     alone,
-    matrix::{AT_ONCE, Case, Fate, awakened, reborn},
+    matrix::{AT_ONCE, Case, Fate, awakened, died, reborn},
     server,
     support::{
         chats::Guest,
@@ -180,6 +180,37 @@ async fn another_process_listens_within_ten_seconds() -> Result<()> {
         eprintln!("another process listened, and answered, after {took:?}");
         ensure!(took < WITHIN + ANSWERED, "nobody listened for {took:?}");
         world.settle(PATIENCE).await?;
+        world.check(Faults::Deaths).await
+    })
+    .await
+}
+
+/// As in the middle of an update that brings the channel: a process of before takes over what one of
+/// after was sending.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_have_arrived_stays_so_in_a_process_without_the_channel() -> Result<()> {
+    const UNKNOWN: &str = "select count(*) from outbox where state = 'unknown'";
+    let _turn = alone().await;
+    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    World::run(settings, async |world| {
+        // The first delivery is that of a code.
+        world.fleet.start_with(0, &[("FAMULUS_CRASH", "delivery.send:after:2")]).await?;
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, GUEST).await?;
+        let written = guest.write(&Script::default());
+        died(world).await?;
+        world.fleet.start_as(1, Some("--telegram"), &[]).await?;
+        let begun = Instant::now();
+        while sqlx::query_scalar::<_, i64>(UNKNOWN).fetch_one(&world.database.admin).await? == 0 {
+            ensure!(begun.elapsed() < PATIENCE, "nobody said that it may have arrived");
+            sleep(LOOK).await;
+        }
+        world.fleet.start(0).await?;
+        world.settle(PATIENCE).await?;
+        let number = format!("[{}]", written.number);
+        let sent = world.telegram.iter().flat_map(|telegram| telegram.sent_to(GUEST));
+        let arrived = sent.filter(|one| one.text.contains(&number)).count();
+        ensure!(arrived == 1, "it arrived {arrived} times");
         world.check(Faults::Deaths).await
     })
     .await

@@ -203,6 +203,12 @@ async fn one_case(world: &World, case: Case) -> Result<()> {
 
 /// Waits for the process to die by its point, and starts it again without one.
 pub(crate) async fn reborn(world: &World) -> Result<()> {
+    died(world).await?;
+    world.fleet.start(0).await
+}
+
+/// Waits for the process to die at its point.
+pub(crate) async fn died(world: &World) -> Result<()> {
     let begun = Instant::now();
     let status = loop {
         match world.fleet.ended(0)? {
@@ -212,7 +218,7 @@ pub(crate) async fn reborn(world: &World) -> Result<()> {
         ensure!(begun.elapsed() < PATIENCE, "the point was never reached");
     };
     ensure!(status.signal() == Some(SIGABRT), "the process ended otherwise: {status}");
-    world.fleet.start(0).await
+    Ok(())
 }
 
 /// Waits for the process to stand still at its point, has another one take over, and lets it go on.

@@ -11,11 +11,12 @@ use crate::{
 use anyhow::{Result, bail};
 use futures::future::try_join_all;
 use std::ops::Range;
+use tokio::sync::Barrier;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_deaths_lose_and_double_nothing() -> Result<()> {
     let _turn = alone().await;
-    deaths(60, 6, 150..400).await
+    deaths(60, 6, 150..400, &Barrier::new(1)).await
 }
 
 mod soak {
@@ -32,7 +33,9 @@ mod soak {
         let _turn = super::alone().await;
         // Each waits for its processes most of the time, so two fit beside each other.
         for _ in 0..2 {
-            super::try_join_all((0..2).map(|_| super::deaths(2_500, 12, 50..200))).await?;
+            let both = super::Barrier::new(2);
+            let storm = |_| super::deaths(2_500, 12, 50..200, &both);
+            super::try_join_all((0..2).map(storm)).await?;
         }
         Ok(())
     }
@@ -65,8 +68,9 @@ async fn is_noticed(safety: &'static str, signs: &[&str]) -> Result<()> {
     bail!("{STORMS} storms without {safety} showed none of {signs:?}")
 }
 
-/// `gap` is in milliseconds, between two deaths.
-async fn deaths(kills: u32, clients: usize, gap: Range<u64>) -> Result<()> {
+/// `gap` is in milliseconds, between two deaths. Storms beside each other are judged when all have ended:
+/// to judge one takes minutes, in which nobody of another would be heard.
+async fn deaths(kills: u32, clients: usize, gap: Range<u64>, all: &Barrier) -> Result<()> {
     let mut seed = fresh_seed("random deaths");
     let settings = Settings { max_attempts: 1_000_000, chats: true, ..Settings::new(server()?) };
     World::run(settings, async |world| {
@@ -74,6 +78,7 @@ async fn deaths(kills: u32, clients: usize, gap: Range<u64>) -> Result<()> {
         let storm = Storm { kills, processes: 3, gap, guests: 2, tell };
         let done = storm.endure(world, clients, &mut seed).await?;
         eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
+        all.wait().await;
         world.check(Faults::Deaths).await
     })
     .await

@@ -72,8 +72,13 @@ impl Storm {
             end.cancel();
             Ok(done)
         };
-        let (done, ()) = tokio::try_join!(working, person.clone().answer(end.clone()))?;
-        Ok(done)
+        match tokio::try_join!(working, person.clone().answer(end.clone())) {
+            Ok((done, ())) => Ok(done),
+            Err(error) => {
+                let sessions = sessions(world).await.unwrap_or_else(|error| format!("{error:#}"));
+                Err(error.context(format!("at the failure the sessions were:\n{sessions}")))
+            }
+        }
     }
 
     /// Blows until all deaths have happened; afterwards every place has a process again.

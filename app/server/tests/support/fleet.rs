@@ -64,10 +64,21 @@ impl Fleet {
     }
 
     pub(crate) async fn start_with(&self, place: usize, variables: &[(&str, &str)]) -> Result<()> {
+        self.start_as(place, None, variables).await
+    }
+
+    /// Starts a process that may be configured otherwise: without an argument.
+    pub(crate) async fn start_as(
+        &self,
+        place: usize,
+        without: Option<&str>,
+        variables: &[(&str, &str)],
+    ) -> Result<()> {
+        let pairs = self.arguments.chunks(2).filter(|pair| Some(pair[0].as_str()) != without);
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let log = File::create(self.folder.join(format!("{number:05}-in-{place}.log")))?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_famulus-harness"))
-            .args(&self.arguments)
+            .args(pairs.flatten())
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
