@@ -29,6 +29,7 @@ mod arguments;
 mod builtin;
 mod catalogue;
 mod dispatch;
+mod earlier;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 #[cfg(test)]

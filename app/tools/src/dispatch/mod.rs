@@ -2,6 +2,7 @@
 
 use crate::arguments;
 use crate::catalogue::{Catalogue, Entry, action_of};
+use crate::earlier;
 use crate::output::cap;
 use crate::tool::{Policy, Tool, ToolError};
 use async_trait::async_trait;
@@ -120,11 +121,13 @@ impl CheckedCall for Ready<'_> {
 
 impl Catalogue {
     fn read(&self, call: &ToolCall, grants: &Grants) -> Result<Ready<'_>, String> {
-        let Some(entry) = self.find(&call.name, grants) else {
+        let renamed = earlier::today(call);
+        let said = renamed.as_ref().unwrap_or(call);
+        let Some(entry) = self.find(&said.name, grants) else {
             return Err(self.unknown(&call.name, grants));
         };
         let name = &entry.spec.name;
-        let arguments = arguments::read(name, &call.arguments, &entry.validator)?;
+        let arguments = arguments::read(name, &said.arguments, &entry.validator)?;
         self.granted(entry, &arguments, grants)?;
         let Some(policy) = entry.policy(&arguments).copied() else {
             // The catalogue took no tool without a line for each action.
