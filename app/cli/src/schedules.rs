@@ -116,7 +116,7 @@ mod tests {
         );
         check(
             schedule(Rule::Every { seconds: 3600 }, false, 3),
-            ["never", "every 1 h 0 min", "UTC", "off after 3 failures: no model", named],
+            ["never", "every 1 h", "UTC", "off after 3 failures: no model", named],
         );
         check(
             schedule(Rule::At { at: "2026-11-22T09:00:00Z".parse().unwrap() }, true, 1),

@@ -67,11 +67,15 @@ pub(crate) fn shorten(text: &str, columns: usize) -> String {
 /// Seconds as people say them.
 pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        3600..86_400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+    let (large, unit, small, part) = match whole {
+        0..60 => return format!("{whole} s"),
+        60..3600 => (whole / 60, "min", whole % 60, "s"),
+        3600..86_400 => (whole / 3600, "h", whole % 3600 / 60, "min"),
+        _ => (whole / 86_400, "d", whole % 86_400 / 3600, "h"),
+    };
+    match small {
+        0 => format!("{large} {unit}"),
+        small => format!("{large} {unit} {small} {part}"),
     }
 }
 
@@ -123,6 +127,7 @@ mod tests {
         check(0.4, "0 s");
         check(61.0, "1 min 1 s");
         check(7260.0, "2 h 1 min");
+        check(900.0, "15 min");
         check(90_000.0, "1 d 1 h");
         let check = |count, expected: &str| assert_eq!(bytes(count), expected);
         check(12, "12 bytes");

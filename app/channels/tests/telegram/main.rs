@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it fails")]
 
+mod answers;
 mod bench;
 mod hearing;
 mod rendering;
