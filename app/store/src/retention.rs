@@ -8,7 +8,7 @@ use crate::{
     db::{Scope, Store, Tx},
     error::Error,
 };
-use famulus_queue::Instant;
+use famulus_queue::{Class, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use sqlx::error::DatabaseError;
@@ -53,6 +53,8 @@ impl Default for Retention {
 
 /// Days: uploads and bundles that never became whole.
 const PARTIAL: u32 = 1;
+/// Days: places in the queue of chats in which nothing happens. Anybody may open a chat.
+const LANES: u32 = 1;
 /// Days: calls whose result came, or comes no more.
 const LATE_CALLS: u32 = 30;
 
@@ -69,6 +71,7 @@ pub struct SweptRows {
     pub deliveries: u64,
     pub questions: u64,
     pub slots: u64,
+    pub lanes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +86,7 @@ enum Kind {
     Deliveries,
     Questions,
     Slots,
+    Lanes,
 }
 
 impl Store {
@@ -107,6 +111,7 @@ impl Store {
             deliveries: self.sweep_kind(Kind::Deliveries, days(keep.deliveries_days)).await?,
             questions: self.sweep_kind(Kind::Questions, days(keep.questions_days)).await?,
             slots: self.sweep_kind(Kind::Slots, days(keep.slots_days)).await?,
+            lanes: self.sweep_kind(Kind::Lanes, days(LANES)).await?,
         })
     }
 
@@ -125,6 +130,7 @@ impl Store {
                 Kind::Deliveries => (deliveries(&mut tx, until).await?, BATCH),
                 Kind::Questions => (questions(&mut tx, until).await?, BATCH),
                 Kind::Slots => (slots(&mut tx, until).await?, BATCH),
+                Kind::Lanes => (lanes(&mut tx, until).await?, BATCH),
             };
             tx.commit().await.map_err(Error::on("delete what is old"))?;
             swept += gone;
@@ -300,4 +306,22 @@ async fn slots(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
     .await
     .map(|done| done.rows_affected())
     .map_err(Error::on("delete old slots"))
+}
+
+/// A lane that comes back has higher tokens than before: they are the time in microseconds.
+async fn lanes(tx: &mut Tx, until: Instant) -> Result<u64, Error> {
+    sqlx::query!(
+        "delete from queue_lane where ctid = any(array(
+             select l.ctid from queue_lane l
+             where l.class = any($3) and l.state = 'idle'
+                 and l.fence < extract(epoch from $1::timestamptz) * 1000000
+             limit $2 for update skip locked))",
+        until as _,
+        BATCH,
+        &[Class::Arrival, Class::Delivery].map(|class| class.as_str().to_owned())[..],
+    )
+    .execute(&mut **tx)
+    .await
+    .map(|done| done.rows_affected())
+    .map_err(Error::on("delete the lanes of old chats"))
 }

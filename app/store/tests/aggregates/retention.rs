@@ -8,10 +8,11 @@ use famulus_core::{
     inbound::Attachment,
     knowledge::{KnowledgeKind, KnowledgeStore, Upsert},
     message::PartBody,
+    pairing::Tell as _,
     tool::CallKey,
 };
 use famulus_queue::Class;
-use famulus_store::{Retention, SweptRows};
+use famulus_store::{Error, Retention, SweptRows};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 
@@ -105,6 +106,7 @@ async fn old_things_go_and_the_transcript_stays() {
             keyed_writes: 1,
             unreferenced_blobs: 1,
             deliveries: 1,
+            lanes: 1,
             ..SweptRows::default()
         };
         assert_eq!(swept, expected);
@@ -123,6 +125,34 @@ async fn old_things_go_and_the_transcript_stays() {
             &part.body,
             PartBody::File(file) if file.blob == sent
         )));
+    })
+    .await;
+}
+
+/// Anybody may open a chat. A worker that stood still for days proves nothing by what it held there.
+#[tokio::test]
+async fn the_lane_of_a_chat_goes_and_comes_back() {
+    with_store(async |world| {
+        let store = &world.store;
+        let leased = async |key: &str| {
+            store.tell(key, &talk::address(), None, "hello").await.unwrap();
+            talk::claim(store, Class::Delivery).await
+        };
+        let old = leased("1").await;
+        store.delivered(&old.fence, OutboundId(old.job.id)).await.unwrap();
+        let now = store.queue.now().await.unwrap();
+        let days = |days: i64| now.checked_add(SignedDuration::from_hours(24 * days)).unwrap();
+        let keep = Retention::default();
+        assert_eq!(store.sweep_old(now, &keep).await.unwrap(), SweptRows::default());
+        let swept = store.sweep_old(days(2), &keep).await.unwrap();
+        assert_eq!(swept, SweptRows { lanes: 1, ..SweptRows::default() });
+
+        let new = leased("2").await;
+        assert!(new.fence.token > old.fence.token, "{new:?} {old:?}");
+        assert_eq!(store.sweep_old(days(2), &keep).await.unwrap().lanes, 0, "it is at work");
+        let late = store.mark_sending(&old.fence, OutboundId(old.job.id)).await;
+        assert!(matches!(late, Err(Error::LeaseLost)), "{late:?}");
+        store.delivered(&new.fence, OutboundId(new.job.id)).await.unwrap();
     })
     .await;
 }

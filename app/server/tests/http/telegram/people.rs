@@ -2,9 +2,10 @@
 
 use super::{TOKEN, code, let_in, setup};
 use crate::world::{self, World};
-use famulus_core::{ids::PersonId, person::Role};
+use famulus_core::{ids::PersonId, pairing::PENDING, person::Role};
 use famulus_scripted_telegram::{Telegram, User};
-use famulus_store::{Becomes, Paired};
+use famulus_store::{Becomes, Paired, Retention};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -146,6 +147,49 @@ async fn the_owner_sees_who_waits_and_lets_them_in() {
         let used = let_in(json!({ "code": code })).await.refused(404);
         assert!(used.contains("this code"), "{used}");
         assert_eq!(owner.get("/v1/pairings").await.ok()["pairings"], json!([]));
+    })
+    .await;
+}
+
+/// Rows, bytes and answers are bounded, however many there are and however much they write.
+#[tokio::test]
+async fn a_flood_of_strangers_costs_little() {
+    const STRANGERS: i64 = 60;
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let long = "let me in ".repeat(400);
+        for round in 0..3 {
+            for id in 1..=STRANGERS {
+                let stranger = User::new(id, "Somebody");
+                telegram.write(&stranger, &stranger.chat(), &format!("{round} {long}"));
+            }
+        }
+        let work = "select count(*) from queue_job where not dead";
+        let read = async {
+            while telegram.unconfirmed() > 0 || world.database.count(work).await > 0 {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        world::soon("all of it is read", read).await;
+        assert_eq!(telegram.sent().len() as i64, PENDING, "the others hear nothing");
+        let count = async |query| world.database.count(query).await;
+        assert_eq!(count("select count(*) from pairing").await, PENDING);
+        assert_eq!(count("select count(*) from outbox").await, PENDING);
+        for empty in [
+            "select count(*) from arrival",
+            "select count(*) from message",
+            "select count(*) from blob",
+            "select count(*) from identity where channel = 'telegram'",
+        ] {
+            assert_eq!(count(empty).await, 0, "{empty}");
+        }
+        // What is left of each is its place in the queue, which goes after a day.
+        let lanes = "select count(*) from queue_lane where class in ('arrival', 'delivery')";
+        assert_eq!(count(lanes).await, STRANGERS + PENDING);
+        let store = world.app(|app| app.store.clone());
+        let later = store.queue.now().await.unwrap() + SignedDuration::from_hours(48);
+        store.sweep_old(later, &Retention::default()).await.unwrap();
+        assert_eq!(count(lanes).await, 0);
     })
     .await;
 }
