@@ -83,6 +83,9 @@ pub trait Identities: Send + Sync + 'static {
     /// Notes that the account's person wants to be reached there first.
     async fn at_home(&self, identity: IdentityId) -> Result<(), StoreError>;
 
+    /// Bytes of the files that were kept for somebody within a day.
+    async fn kept_within_a_day(&self, person: PersonId) -> Result<u64, StoreError>;
+
     /// Gives a stranger a code, of which the SHA-256 is kept: one at a time, and within the limits. Asked
     /// again with the same code it answers as before: whoever asks may have died before they told it.
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError>;

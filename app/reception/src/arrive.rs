@@ -38,6 +38,8 @@ pub struct Door {
     pub owner_acts: bool,
     /// Bytes of a file that are fetched.
     pub file_bytes: u64,
+    /// Bytes of the files of one person that are kept within a day.
+    pub day_bytes: u64,
     /// Whether the message waits for a file that cannot be had now; else it comes without.
     pub waits_for_files: bool,
     pub agent: AgentId,

@@ -18,13 +18,25 @@ impl Arrivals {
         platform: &dyn Listener,
     ) -> Result<(Vec<Attachment>, Vec<String>), ArriveError> {
         let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+        let mut day: Option<u64> = None;
         for file in parts.iter().flat_map(|part| &part.files) {
             let RemoteFile { name, media_type, size, .. } = file;
-            let too_large = || {
-                let most = door.file_bytes / (1024 * 1024);
-                words::unfetched(name, &format!("it is larger than {most} MiB"))
+            let kept = match day {
+                Some(kept) => kept,
+                None => self.identities.kept_within_a_day(caller.person.id).await?,
             };
-            if size.is_some_and(|size| size > door.file_bytes) {
+            let left = door.day_bytes.saturating_sub(kept);
+            let most = door.file_bytes.min(left);
+            let too_large = || {
+                let reason = if most == door.file_bytes {
+                    words::too_large(door.file_bytes)
+                } else {
+                    words::too_much(door.day_bytes)
+                };
+                words::unfetched(name, &reason)
+            };
+            day = Some(kept);
+            if size.is_some_and(|size| size > most) {
                 missing.push(too_large());
                 continue;
             }
@@ -38,14 +50,13 @@ impl Arrivals {
                     continue;
                 }
             };
-            let file = File::New {
-                name: name.clone(),
-                media_type: media_type.clone(),
-                most: door.file_bytes,
-                pieces,
-            };
+            let file =
+                File::New { name: name.clone(), media_type: media_type.clone(), most, pieces };
             match self.reception.attachment(caller.person.id, file).await {
-                Ok(attachment) => attachments.push(attachment),
+                Ok(attachment) => {
+                    day = Some(kept + attachment.blob.size);
+                    attachments.push(attachment);
+                }
                 // The platform had told another size, or none.
                 Err(ReceiveError::File { source: BlobError::TooLarge { .. }, .. }) => {
                     missing.push(too_large());

@@ -2,6 +2,8 @@
 
 use famulus_core::pairing::MINUTES;
 
+const MIB: u64 = 1024 * 1024;
+
 /// To a stranger, with their code.
 pub(crate) fn code(code: &str) -> String {
     format!(
@@ -24,6 +26,18 @@ pub(crate) const GROUP: &str = "I do not serve groups yet, so I leave. Write to 
 /// Within a message, about a file that came with it.
 pub(crate) fn unfetched(name: &str, reason: &str) -> String {
     format!("[the file {name} is missing: {reason}]")
+}
+
+/// Why a file is missing: there are limits to one, and to all of somebody's within a day.
+pub(crate) fn too_large(most: u64) -> String {
+    format!("it is larger than {} MiB", most / MIB)
+}
+
+pub(crate) fn too_much(most: u64) -> String {
+    format!(
+        "with it more than {} MiB of files would be kept within a day; send it later",
+        most / MIB
+    )
 }
 
 /// About what was passed on, and about what is answered.

@@ -125,6 +125,7 @@ impl App {
         let channels::All { channels, rules } =
             channels::all(&config.channels, everything.clone())?;
         let hearing: Vec<String> = rules.keys().cloned().collect();
+        store.know_homes(channels::homes(&channels));
         let idle_tools = plugins.idle_tools();
         let plugins = plugins.open(&store, tasks).await?;
         let ports = Ports {
@@ -252,6 +253,7 @@ impl App {
                 rules,
                 arrivals,
                 file_bytes: config.api.upload_bytes,
+                day_bytes: config.channels.day_bytes,
                 max_attempts: config.queue.max_attempts,
             };
             tasks.spawn(

@@ -82,6 +82,22 @@ impl Store {
         }))
     }
 
+    /// Bytes of the files of somebody that were stored, or sent anew, within a day.
+    pub(crate) async fn blob_bytes_within_a_day(&self, person: PersonId) -> Result<u64, Error> {
+        let failed = || Error::on("count somebody's files");
+        let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
+        let bytes = sqlx::query_scalar!(
+            r#"select coalesce(sum(size), 0)::bigint as "bytes!" from blob
+               where person_id = $1 and state = 'whole' and created_at > now() - interval '1 day'"#,
+            person.0,
+        )
+        .fetch_one(&mut *tx)
+        .await
+        .map_err(failed())?;
+        tx.commit().await.map_err(failed())?;
+        Ok(bytes as u64)
+    }
+
     async fn piece(&self, person: PersonId, id: BlobId, number: i32) -> Result<Bytes, BlobError> {
         let read = async {
             let mut tx = self.begin_relaxed(Scope::Person(person)).await?;

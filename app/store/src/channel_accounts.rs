@@ -94,10 +94,13 @@ impl Store {
         };
         if taken.is_some() {
             // Which account it is is known now.
-            sqlx::query!("delete from channel_account where channel = $1 and account = ''", channel)
-                .execute(&self.durable)
-                .await
-                .map_err(failed())?;
+            sqlx::query!(
+                "delete from channel_account where channel = $1 and account = ''",
+                channel
+            )
+            .execute(&self.durable)
+            .await
+            .map_err(failed())?;
         }
         Ok(taken.map(|Taken { fence, place }| Listening {
             channel: channel.to_owned(),

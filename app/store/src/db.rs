@@ -6,6 +6,7 @@ use crate::{
     events::EventWriter,
     finish::{self, Endings},
     gather::Gather,
+    reach::Homes,
     schema,
     take_up::{self, Beginnings},
 };
@@ -15,7 +16,12 @@ use sqlx::{
     AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Postgres, Transaction,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use std::{fmt::Write as _, str::FromStr, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _,
+    str::FromStr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +73,7 @@ pub struct Store {
     pub(crate) events: EventWriter,
     pub queue: Queue,
     pub hints: Hints,
+    pub(crate) homes: Arc<OnceLock<Homes>>,
     options: Arc<PgConnectOptions>,
 }
 
@@ -127,6 +134,7 @@ impl Store {
             events,
             queue,
             hints,
+            homes: Arc::default(),
             options: Arc::new(options),
         };
         let tasks = vec![

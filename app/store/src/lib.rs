@@ -70,6 +70,7 @@ pub use outbox::{DeliveryRecord, OutboxItem, OutboxState, Undelivered};
 pub use pairings::{Becomes, Paired, Waiting};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
 pub use questions::{Closed, Unasked};
+pub use reach::Homes;
 pub use restored::{HeldBack, Installation, Invariant, installation, newest_schema, soundness};
 pub use restoring::{Restoring, restore_died, restored};
 pub use retention::{Retention, SweptRows};

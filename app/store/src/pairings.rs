@@ -70,6 +70,10 @@ impl Identities for Store {
         Ok(self.note_home(identity).await?)
     }
 
+    async fn kept_within_a_day(&self, person: PersonId) -> Result<u64, StoreError> {
+        Ok(self.blob_bytes_within_a_day(person).await?)
+    }
+
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError> {
         Ok(self.give_code(stranger, code).await?)
     }

@@ -8,9 +8,28 @@ use famulus_core::{
     ids::{IdentityId, PersonId, TurnId},
     inbound::Address,
 };
+use famulus_queue::hint::Topic;
 use sqlx::PgConnection;
 
+/// The channels, as far as the store goes by them.
+#[derive(Clone, Debug, Default)]
+pub struct Homes {
+    /// Where people are reached.
+    pub chats: Vec<String>,
+    /// Whose replies stay in their conversations.
+    pub kept: Vec<String>,
+}
+
 impl Store {
+    /// Says which channels there are, once. Until then what schedules say goes where they were made.
+    pub fn know_homes(&self, homes: Homes) {
+        let _known_already = self.homes.set(homes);
+    }
+
+    pub(crate) fn homes(&self) -> Homes {
+        self.homes.get().cloned().unwrap_or_default()
+    }
+
     /// Notes that somebody wrote in the chat that is theirs alone.
     pub(crate) async fn note_chat(&self, identity: IdentityId, chat: &str) -> Result<(), Error> {
         sqlx::query!(
@@ -49,7 +68,8 @@ impl Store {
         reached(&mut conn, channels, person).await
     }
 
-    /// Notes that somebody lets us write to them again, or does not.
+    /// Notes that somebody lets us write to them again, or does not. What they are asked in a chat that
+    /// they closed is asked where else they are reached.
     pub async fn may_reach(
         &self,
         channel: &str,
@@ -59,7 +79,12 @@ impl Store {
     ) -> Result<(), Error> {
         let mut tx = self.begin(Scope::System).await?;
         set_reach(&mut tx, channel, account, chat, may).await?;
-        tx.commit().await.map_err(Error::on("note who is reached"))
+        if !may {
+            ask_elsewhere(&mut tx, channel, account, chat).await?;
+        }
+        tx.commit().await.map_err(Error::on("note who is reached"))?;
+        self.hints.announce(Topic::Control);
+        Ok(())
     }
 
     /// Where a turn came from.
@@ -101,6 +126,31 @@ pub(crate) async fn reached(
         thread: None,
         reply_to: None,
     }))
+}
+
+/// Has the open questions of a chat asked anew, of those who are reached in another.
+async fn ask_elsewhere(
+    conn: &mut PgConnection,
+    channel: &str,
+    account: &str,
+    chat: &str,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "update approval a set question = null from outbox o
+         where a.question = o.id and a.state = 'pending'
+             and o.address ->> 'channel' = $1 and o.address ->> 'account' = $2
+             and o.address ->> 'chat' = $3
+             and exists (select 1 from identity i
+                         where i.person_id = o.person_id and i.chat is not null
+                             and i.unreachable_at is null)",
+        channel,
+        account,
+        chat,
+    )
+    .execute(conn)
+    .await
+    .map_err(Error::on("have a question asked elsewhere"))?;
+    Ok(())
 }
 
 /// A chat that is closed is nobody's home until they write there again.

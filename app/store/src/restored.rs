@@ -8,6 +8,7 @@
 use crate::{
     db::{Connect, Scope, Store},
     error::{ConnectError, Error},
+    reach::Homes,
     schema::{MIGRATIONS, RECORD},
     sweep,
 };
@@ -195,7 +196,7 @@ impl Store {
     /// Counts the slots that are due as missed, whatever their rules say of missed ones.
     async fn pass_over_due(&self, now: Timestamp) -> Result<PassedOver, Error> {
         let mut tx = self.begin(Scope::System).await?;
-        let mut decisions = sweep::decide(&mut tx, now, AT_ONCE).await?;
+        let mut decisions = sweep::decide(&mut tx, &Homes::default(), now, AT_ONCE).await?;
         for decision in &mut decisions {
             let late = decision.slots.fire.take();
             decision.slots.missed.extend(late);

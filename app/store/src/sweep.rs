@@ -9,6 +9,7 @@ use crate::{
     codec::read_enum,
     db::{Scope, Store, Tx},
     error::Error,
+    reach::Homes,
     schedules::{SlotOutcome, read_address, read_rule},
 };
 use famulus_core::{
@@ -89,7 +90,7 @@ impl Store {
         }
         let mut tx = self.begin(Scope::System).await?;
         let mut fired = Fired::default();
-        let decisions = decide(&mut tx, now, limit).await?;
+        let decisions = decide(&mut tx, &self.homes(), now, limit).await?;
         let firing = record(&mut tx, &decisions, now).await?;
         fired.missed = decisions.iter().map(|decision| decision.slots.missed_total()).sum();
         fired.turns = start(&mut tx, &firing, now).await?;
@@ -133,11 +134,14 @@ struct DueRow {
     decided_until: Instant,
     host: Uuid,
     person_zone: String,
+    /// Where the person is reached.
+    home: Option<serde_json::Value>,
 }
 
 /// Locks the schedules that are due, and decides about their slots.
 pub(crate) async fn decide(
     tx: &mut Tx,
+    homes: &Homes,
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<Decision>, Error> {
@@ -157,7 +161,14 @@ pub(crate) async fn decide(
         r#"select s.id, s.person_id, s.agent_id, s.conversation_id, s.name, s.note, s.rule,
                   s.time_zone, s.origin, s.announce, s.missed, s.created_at as "created_at: Instant",
                   s.decided_until as "decided_until: Instant",
-                  c.person_id as host, p.time_zone as person_zone
+                  c.person_id as host, p.time_zone as person_zone,
+                  (select jsonb_build_object('channel', i.channel, 'account', i.account,
+                                             'chat', i.chat)
+                   from identity i
+                   where i.person_id = p.id and p.disabled_at is null and i.channel = any($4)
+                       and i.chat is not null and i.unreachable_at is null
+                   order by i.id is not distinct from p.home desc, i.used_at desc nulls last
+                   limit 1) as home
            from schedule s
            join conversation c on c.id = s.conversation_id
            join person p on p.id = s.person_id
@@ -167,6 +178,7 @@ pub(crate) async fn decide(
         Instant(now) as _,
         &conversations,
         limit,
+        &homes.chats,
     )
     .fetch_all(&mut **tx)
     .await
@@ -175,7 +187,7 @@ pub(crate) async fn decide(
     for row in rows {
         let id = row.id;
         // One schedule that cannot be decided must not hold up the others.
-        match decide_one(row, now) {
+        match decide_one(row, homes, now) {
             Ok(Ok(decision)) => decisions.push(decision),
             Ok(Err(error)) => {
                 tracing::error!(schedule.id = %id, %error, "a schedule is switched off");
@@ -192,9 +204,18 @@ pub(crate) async fn decide(
 
 /// The inner error is a rule that can be kept no more (its zone is gone, say); the outer one is a
 /// row that another release wrote.
-fn decide_one(row: DueRow, now: Timestamp) -> Result<Result<Decision, RuleError>, Error> {
+fn decide_one(
+    row: DueRow,
+    homes: &Homes,
+    now: Timestamp,
+) -> Result<Result<Decision, RuleError>, Error> {
     let rule = read_rule(row.rule)?;
-    let origin = read_address(row.origin)?.filter(|_| row.announce);
+    let origin = match (read_address(row.origin)?, read_address(row.home)?) {
+        // Where it was made, if anybody is reached there.
+        (Some(made), Some(home)) if homes.kept.contains(&made.channel) => Some(home),
+        (made, home) => made.or(home),
+    };
+    let origin = origin.filter(|_| row.announce);
     let policy: MissedPolicy = read_enum("the policy for missed slots", &row.missed)?;
     let (anchor, last) = (row.created_at.0, row.decided_until.0);
     Ok(due_slots(&rule, &row.time_zone, anchor, last, now, policy).map(|slots| Decision {

@@ -86,6 +86,7 @@ impl Bench {
             listed: listed.iter().map(ToString::to_string).collect(),
             owner_acts: true,
             file_bytes: 1_000,
+            day_bytes: 1_000_000,
             waits_for_files: true,
             agent: AgentId::new(),
         };
@@ -278,6 +279,10 @@ impl Identities for Desk {
     async fn at_home(&self, identity: IdentityId) -> Result<(), StoreError> {
         self.homes.lock().push(identity);
         Ok(())
+    }
+
+    async fn kept_within_a_day(&self, _: PersonId) -> Result<u64, StoreError> {
+        Ok(self.files.lock().iter().map(|file| file.len() as u64).sum())
     }
 
     async fn ask_in(&self, stranger: &Stranger, code: &str) -> Result<Asked, StoreError> {

@@ -132,6 +132,39 @@ async fn a_file_that_cannot_be_had_is_told_and_one_that_can_be_later_is_waited_f
     assert!(accepted.iter().all(|one| one.attachments.is_empty()));
 }
 
+/// Whoever sends many small files fills no disk.
+#[tokio::test]
+async fn the_files_of_a_person_within_a_day_are_limited() {
+    let mut bench = Bench::new(Access::Pairing, &[]);
+    bench.door.day_bytes = 2_500;
+    for handle in ["a", "b", "c", "d"] {
+        bench.desk.remote.lock().insert(handle.into(), vec![b'x'; 900]);
+    }
+    let with = |key: &str, handles: &[&str], size| Written {
+        key: key.into(),
+        files: handles.iter().map(|handle| file(handle, size)).collect(),
+        ..written("owner", "look")
+    };
+    // Two fit, a third does not, whether the platform tells its size or not.
+    assert!(matches!(
+        bench.arrive(&[with("1", &["a", "b", "c"], None)]).await,
+        Arrived::Accepted(_)
+    ));
+    assert!(matches!(bench.arrive(&[with("2", &["d"], Some(900))]).await, Arrived::Accepted(_)));
+    let accepted = bench.desk.accepted.lock();
+    let says = |at: usize, name: &str| {
+        let found = &accepted[at].text;
+        assert!(
+            found.contains(&format!("[the file {name}.pdf is missing: with it more")),
+            "{found}"
+        );
+    };
+    says(0, "c");
+    says(1, "d");
+    assert_eq!(accepted[0].attachments.len(), 2);
+    assert_eq!(bench.desk.files.lock().len(), 2);
+}
+
 #[tokio::test]
 async fn a_message_does_not_wait_for_its_file_for_ever() {
     let mut bench = Bench::new(Access::Pairing, &[]);

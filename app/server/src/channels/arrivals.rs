@@ -27,8 +27,9 @@ pub(crate) struct ArrivalWorker {
     pub(crate) channels: Channels,
     pub(crate) rules: BTreeMap<String, Rules>,
     pub(crate) arrivals: Arrivals,
-    /// Bytes of a file.
+    /// Bytes of a file, and of all files of a person within a day.
     pub(crate) file_bytes: u64,
+    pub(crate) day_bytes: u64,
     /// Tries of what the store refuses.
     pub(crate) max_attempts: i32,
 }
@@ -89,6 +90,7 @@ impl ArrivalWorker {
             listed: rules.allow.clone(),
             owner_acts: rules.owner_acts.0,
             file_bytes: self.file_bytes,
+            day_bytes: self.day_bytes,
             waits_for_files: first.age < FILES,
             agent: MAIN_AGENT,
         };

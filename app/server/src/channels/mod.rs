@@ -20,6 +20,7 @@ use famulus_core::{
     outbound::{Channel, ReplyRule},
     post::Way,
 };
+use famulus_store::Homes;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The channels, and the rules of those that hear.
@@ -59,6 +60,14 @@ impl Chats {
 /// no such channel: several times before the wait has doubled, since it may be this one that looks again.
 pub(crate) fn elsewhere(waited: Duration) -> Duration {
     (waited / 8).clamp(Duration::from_secs(1), Duration::from_mins(1))
+}
+
+/// Where people are reached, and the channels whose replies stay in their conversations.
+pub(crate) fn homes(channels: &Channels) -> Homes {
+    let chats = ways(channels).into_iter().map(|way| way.channel).collect();
+    let all = channels.iter();
+    let kept = all.filter(|(_, channel)| channel.capabilities().reply == ReplyRule::Kept);
+    Homes { chats, kept: kept.map(|(name, _)| name.clone()).collect() }
 }
 
 /// The channels on which people are reached: those on which they are heard.

@@ -152,6 +152,10 @@ pub const KEYS: &[Key] = &[
     ),
     restart("api.chat_wait_seconds", "how long POST /chat waits for its reply"),
     restart(
+        "channels.day_bytes",
+        "files that one person may send on chat channels within a day, in bytes",
+    ),
+    restart(
         "channels.http.webhook_url",
         "where replies are posted to; without it they stay in the conversation",
     ),

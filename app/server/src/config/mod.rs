@@ -168,9 +168,20 @@ pub struct TokenSecret {
     pub name: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Channels {
+    pub day_bytes: u64,
     pub http: famulus_channels::http::outbound::Config,
     pub telegram: famulus_channels::telegram::Config,
+}
+
+impl Default for Channels {
+    fn default() -> Self {
+        Self {
+            day_bytes: 500 * 1024 * 1024,
+            http: famulus_channels::http::outbound::Config::default(),
+            telegram: famulus_channels::telegram::Config::default(),
+        }
+    }
 }

@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// Notes how a turn of the schedule ended, in the transaction that ends it. The third failure in a
-/// row switches the schedule off and tells its origin; returns whether it did.
+/// row switches the schedule off and says so where it spoke last; returns whether it did.
 pub(crate) async fn outcome(
     conn: &mut PgConnection,
     schedule: Uuid,
@@ -110,7 +110,10 @@ async fn went_badly(
             next_due = case when s.failures + 1 < $3 then s.next_due end
         from before b, conversation c
         where s.id = b.id and c.id = s.conversation_id
-        returning b.enabled and not s.enabled as "switched_off!", s.name, s.note, s.origin,
+        returning b.enabled and not s.enabled as "switched_off!", s.name, s.note,
+                  coalesce((select t.origin from schedule_slot l join turn t on t.id = l.turn_id
+                            where l.schedule_id = s.id and t.origin ->> 'channel' <> $4
+                            order by l.due_at desc limit 1), s.origin) as origin,
                   c.id as conversation, c.person_id as host,
                   (select l.turn_id from schedule_slot l
                       where l.schedule_id = s.id and l.turn_id is not null
@@ -119,6 +122,7 @@ async fn went_badly(
         schedule,
         reason,
         FAILURES_UNTIL_DISABLED,
+        NOWHERE,
     )
     .fetch_optional(conn)
     .await

@@ -6,10 +6,12 @@ use crate::{
 };
 use famulus_core::{
     ids::PersonId,
+    inbound::Address,
+    pairing::Identities as _,
     schedule::{MissedPolicy, NewSchedule, Rule, Schedule},
     turn::TurnState,
 };
-use famulus_store::{MAIN_AGENT, OutboxState, SlotOutcome};
+use famulus_store::{Homes, MAIN_AGENT, OutboxState, SlotOutcome};
 use jiff::Timestamp;
 
 fn at(text: &str) -> Timestamp {
@@ -23,6 +25,17 @@ async fn schedule(
     missed: MissedPolicy,
     announce: bool,
 ) -> Schedule {
+    made_at(world, person, rule, missed, announce, Some(talk::address())).await
+}
+
+async fn made_at(
+    world: &World,
+    person: PersonId,
+    rule: Rule,
+    missed: MissedPolicy,
+    announce: bool,
+    origin: Option<Address>,
+) -> Schedule {
     let conversation = talk::conversation(world, person, &person.to_string()).await;
     let new = NewSchedule {
         agent: MAIN_AGENT,
@@ -31,7 +44,7 @@ async fn schedule(
         note: "water the plants".into(),
         rule,
         time_zone: "Europe/Berlin".into(),
-        origin: Some(talk::address()),
+        origin,
         announce,
         missed,
     };
@@ -81,6 +94,54 @@ async fn a_slot_fires_once_although_two_processes_sweep() {
             assert!(page.items[0].text.contains("12:00 +01:00 (Europe/Berlin)"));
             assert!(page.items[0].text.contains(&id.to_string()));
         }
+    })
+    .await;
+}
+
+/// The chat where it was made, if anybody is reached there, and else the person's home.
+#[tokio::test]
+async fn a_schedule_speaks_where_its_person_is_reached() {
+    with_store(async |world| {
+        let store = &world.store;
+        let chat = |id: &str| Address {
+            channel: "telegram".into(),
+            account: "99".into(),
+            chat: id.into(),
+            ..talk::address()
+        };
+        let kept = vec!["http".to_owned()];
+        store.know_homes(Homes { chats: vec!["telegram".into()], kept });
+        let ada = world.person("Ada").await.id;
+        let linked = store.link_identity(ada, "telegram", "99", "7").await.unwrap();
+        store.seen(linked.id, "7").await.unwrap();
+        let (http, home, elsewhere) = (talk::address(), chat("7"), chat("8"));
+        let cases = [
+            (Some(&http), true, Some(&home), Some(&http)),
+            (None, true, Some(&home), None),
+            (Some(&elsewhere), true, Some(&elsewhere), Some(&elsewhere)),
+            (Some(&http), false, None, None),
+            (Some(&elsewhere), false, None, None),
+        ];
+        let mut made = Vec::new();
+        for (origin, announce, _, _) in cases {
+            let (rule, policy) = (hourly(), MissedPolicy::Skip);
+            made.push(made_at(world, ada, rule, policy, announce, origin.cloned()).await.id);
+        }
+        let check = async |hour: &str, is_open: bool| {
+            store.fire_due(at(hour), 10).await.unwrap();
+            for (id, (origin, announce, open, closed)) in made.iter().zip(cases) {
+                let slots = store.schedule_slots(ada, *id, 1).await.unwrap();
+                let to = store.origin_of(slots[0].turn.unwrap()).await.unwrap().unwrap();
+                let expected = if is_open { open } else { closed };
+                let found = Some(&to).filter(|to| to.channel != "none");
+                assert_eq!(found, expected, "{hour}, made at {origin:?}, announced: {announce}");
+            }
+        };
+        check("2026-11-21T11:00:00Z", true).await;
+        store.may_reach("telegram", "99", "7", false).await.unwrap();
+        check("2026-11-21T12:00:00Z", false).await;
+        store.seen(linked.id, "7").await.unwrap();
+        check("2026-11-21T13:00:00Z", true).await;
     })
     .await;
 }

@@ -56,7 +56,7 @@ const READS: [(&str, &[&str]); 30] = [
     ("app/store/src/approvals.rs", &["approvals"]),
     ("app/store/src/arrivals.rs", &["arrivals_from"]),
     ("app/store/src/backup_reports.rs", &["reader"]),
-    ("app/store/src/blobs.rs", &["blob", "piece"]),
+    ("app/store/src/blobs.rs", &["blob", "blob_bytes_within_a_day", "piece"]),
     ("app/store/src/channel_accounts.rs", &["accounts"]),
     ("app/store/src/conversations.rs", &["conversation", "conversations"]),
     ("app/store/src/event_table.rs", &["events_after", "list_marks", "stream_start"]),

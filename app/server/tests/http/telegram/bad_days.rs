@@ -3,7 +3,7 @@
 use super::{TOKEN, let_in, setup};
 use crate::world::{self, Setup, World};
 use famulus_core::{inbound::Address, pairing::Tell as _};
-use famulus_scripted_telegram::{Fault, Message, Telegram, User};
+use famulus_scripted_telegram::{Fault, Telegram, User};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;

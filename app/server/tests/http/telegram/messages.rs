@@ -2,7 +2,7 @@
 
 use super::{TOKEN, let_in, setup};
 use crate::world;
-use famulus_scripted_telegram::{Kind, Telegram, User};
+use famulus_scripted_telegram::{Kind, Message, Telegram, User};
 use serde_json::json;
 
 #[tokio::test]
@@ -102,6 +102,24 @@ async fn a_schedule_speaks_in_the_chat_where_it_was_made() {
         telegram.write(&ada, &ada.chat(), "Remind me in 2 seconds to drink tea");
         telegram.wait_for(7, |one| one.text.contains("I will remind you")).await;
         telegram.wait_for(7, |one| one.text.starts_with("Reminder")).await;
+    })
+    .await;
+}
+
+/// One that was asked for where nobody is reached comes where its person is at home.
+#[tokio::test]
+async fn a_schedule_of_a_terminal_speaks_in_the_chat_that_is_home() {
+    let telegram = Telegram::start(TOKEN).await.unwrap();
+    world::run(setup(&telegram), async |world| {
+        let ada = User::new(7, "Ada");
+        let_in(world, &telegram, &ada, true).await;
+        telegram.write(&ada, &ada.chat(), "What time is it?");
+        telegram.wait_for(7, |one| one.text.starts_with("It is")).await;
+        world.owner.say("Remind me in 2 seconds to drink tea").await;
+        let reminder = telegram.wait_for(7, |one| one.text.starts_with("Reminder")).await;
+        assert!(reminder.text.contains("drink tea"), "{reminder:?}");
+        let told = telegram.sent_to(7).into_iter().filter(|one| one.text.contains("tea"));
+        assert_eq!(told.count(), 1, "what was said at the terminal stays there");
     })
     .await;
 }

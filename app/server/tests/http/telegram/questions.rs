@@ -140,6 +140,34 @@ async fn the_owner_is_asked_at_home_for_a_member_and_it_closes_wherever_it_is_an
 }
 
 #[tokio::test]
+async fn whoever_closes_the_chat_where_they_were_asked_is_asked_in_another() {
+    let (telegram, bell) = (Telegram::start(TOKEN).await.unwrap(), Arc::new(Bell::default()));
+    let setup = setup(&telegram, bell_ringer()).tool(bell.clone());
+    world::run(setup, async |world| {
+        let (other, phone) = (User::new(6, "Ada"), User::new(7, "Ada"));
+        let_in(world, &telegram, &other, true).await;
+        let_in(world, &telegram, &phone, true).await;
+        telegram.write(&phone, &phone.chat(), "ring Carl");
+        question(&telegram, 7).await;
+        telegram.block(&phone, true);
+        let asked = question(&telegram, 6).await;
+        assert!(asked.text.contains("ring Carl's bell"), "{asked:?}");
+        telegram.press(&other, &asked, &data(&asked, "Approve"));
+        closed(&telegram, &asked).await;
+        let rung = async {
+            while bell.rung().is_empty() {
+                sleep(LOOK).await;
+            }
+        };
+        world::soon("the bell rings", rung).await;
+        assert_eq!(bell.rung(), ["Carl"]);
+        let asked = telegram.sent().into_iter().filter(|one| one.text.contains("/approve "));
+        assert_eq!(asked.count(), 1, "once in each chat, and one of them is closed");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_reply_grows_while_it_is_written_and_stands_there_once() {
     let telegram = Telegram::start(TOKEN).await.unwrap();
     let gate = CancellationToken::new();
