@@ -7,9 +7,11 @@
 //! A message is cut here, where every place is between two characters of what is shown, and never in
 //! its rendering: so no piece has half an entity, and each opens again what it goes on with.
 
+mod marks;
 mod read;
 mod split;
 
+pub(crate) use marks::{Mark, Range, marked};
 pub(crate) use read::read;
 pub(crate) use split::split;
 

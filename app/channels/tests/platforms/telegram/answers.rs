@@ -1,7 +1,7 @@
 //! Answers as models give them, and what a person sees of them: written down here, and not worked out by
 //! what is tested.
 
-use crate::bench::Bench;
+use super::bench::Bench;
 use famulus_core::outbound::Channel as _;
 use famulus_scripted_telegram::{Entity, Message};
 

@@ -1,43 +1,16 @@
 //! What people write, heard once and in order, whatever the platform does.
 
-use crate::bench::{Bench, Kept, TOKEN, channel};
+use super::bench::{Bench, TOKEN, channel};
+use crate::support::{Kept, listen, until};
 use famulus_core::{
     intake::{FetchError, Happening, ListenError, Listener, Written},
     outbound::Channel as _,
 };
-use famulus_lifecycle::{OnExit, Tasks};
 use famulus_scripted_telegram::{Fault, Telegram};
 use futures::TryStreamExt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
-
-const PATIENCE: Duration = Duration::from_secs(20);
-
-async fn until(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Listens, and begins again where it was when it fails.
-fn listen(listener: Arc<dyn Listener>, kept: Arc<Kept>) -> Tasks {
-    let tasks = Tasks::new();
-    let shutdown = tasks.token();
-    tasks.spawn("listener", OnExit::Log, async move {
-        loop {
-            let place = kept.place.lock().clone();
-            tokio::select! {
-                _error = listener.listen(place, kept.as_ref()) => {}
-                () = shutdown.cancelled() => return,
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    });
-    tasks
-}
+use tokio::time::{sleep, timeout};
 
 fn written(listener: &dyn Listener, kept: &Kept) -> Vec<Written> {
     let arrivals = kept.arrivals.lock();

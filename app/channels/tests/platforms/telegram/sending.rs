@@ -1,6 +1,6 @@
 //! Messages of ours on their way, on good days and bad ones.
 
-use crate::bench::{Bench, channel};
+use super::bench::{Bench, channel};
 use bytes::Bytes;
 use famulus_core::{
     ids::TurnId,

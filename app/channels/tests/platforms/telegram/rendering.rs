@@ -1,6 +1,6 @@
 //! Whatever Markdown a model writes arrives as it was meant: read back from what was sent.
 
-use crate::bench::Bench;
+use super::bench::Bench;
 use famulus_core::outbound::Channel as _;
 use proptest::prelude::*;
 

@@ -1,68 +1,47 @@
-//! A scripted Telegram, the channel that speaks to it, and what both keep.
+//! What the channels of these tests keep, and what listens to them.
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use famulus_channels::telegram::{Config, Telegram as Channel};
 use famulus_core::{
     StoreError,
     blob::{BlobError, BlobRef, Blobs},
-    ids::{BlobId, ConversationId, OutboundId, PersonId},
-    inbound::{Address, Attachment},
-    intake::{Arrival, Keep},
-    outbound::Outbound,
+    ids::{BlobId, PersonId},
+    inbound::Attachment,
+    intake::{Arrival, Keep, Listener},
 };
-use famulus_scripted_telegram::{Telegram, User};
+use famulus_lifecycle::{OnExit, Tasks};
 use futures::{StreamExt, stream::BoxStream};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
-pub(crate) const TOKEN: &str = "99:a-secret-of-the-bot";
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) struct Bench {
-    pub(crate) telegram: Telegram,
-    pub(crate) channel: Channel,
-    pub(crate) files: Arc<Files>,
-    pub(crate) ada: User,
+pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        sleep(Duration::from_millis(10)).await;
+    }
 }
 
-impl Bench {
-    /// With somebody who has written to the bot.
-    pub(crate) async fn new() -> Self {
-        let telegram = Telegram::start(TOKEN).await.unwrap();
-        let files = Arc::new(Files::default());
-        let channel = channel(&telegram.base_url(), TOKEN, &files);
-        let ada = User::new(7, "Ada");
-        telegram.write(&ada, &ada.chat(), "/start");
-        Self { telegram, channel, files, ada }
-    }
-
-    pub(crate) fn message(&self, markdown: &str) -> Outbound {
-        Outbound {
-            id: OutboundId::new(),
-            person: Some(PersonId::new()),
-            conversation: Some(ConversationId::new()),
-            to: Address {
-                channel: "telegram".into(),
-                account: "99".into(),
-                chat: self.ada.id.to_string(),
-                thread: None,
-                reply_to: None,
-            },
-            markdown: markdown.to_owned(),
-            buttons: Vec::new(),
-            attachments: Vec::new(),
+/// Listens, and begins again where it was when it fails.
+pub(crate) fn listen(listener: Arc<dyn Listener>, kept: Arc<Kept>) -> Tasks {
+    let tasks = Tasks::new();
+    let shutdown = tasks.token();
+    tasks.spawn("listener", OnExit::Log, async move {
+        loop {
+            let place = kept.place.lock().clone();
+            tokio::select! {
+                _error = listener.listen(place, kept.as_ref()) => {}
+                () = shutdown.cancelled() => return,
+            }
+            sleep(Duration::from_millis(20)).await;
         }
-    }
-}
-
-pub(crate) fn channel(base: &str, token: &str, files: &Arc<Files>) -> Channel {
-    let config = Config {
-        token: Some(token.to_owned().into()),
-        base_url: Some(base.parse().unwrap()),
-        ..Config::default()
-    };
-    Channel::new(config, Arc::clone(files) as Arc<dyn Blobs>).unwrap().unwrap()
+    });
+    tasks
 }
 
 /// Files of ours.

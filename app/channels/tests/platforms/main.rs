@@ -1,0 +1,6 @@
+//! The channels against scripted platforms that speak the real wire, bad days included.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it fails")]
+
+mod support;
+mod telegram;
