@@ -5,6 +5,7 @@
 
 pub mod http;
 mod rules;
+pub mod signal;
 mod styled;
 pub mod telegram;
 

@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it fails")]
 
+mod signal;
 mod support;
 mod telegram;

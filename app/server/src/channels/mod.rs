@@ -13,6 +13,7 @@ use famulus_agent::Channels;
 use famulus_channels::{
     Rules,
     http::outbound::{HttpChannel, SetupError},
+    signal::Signal,
     telegram::Telegram,
 };
 use famulus_core::{
@@ -32,6 +33,7 @@ pub(crate) struct All {
 /// Every channel that is configured. A new one is a line here.
 pub(crate) fn all(config: &config::Channels, blobs: Arc<dyn Blobs>) -> Result<All, SetupError> {
     let mut chats = Chats::default();
+    chats.add(Signal::new(config.signal.clone(), blobs.clone())?, config.signal.rules());
     chats.add(Telegram::new(config.telegram.clone(), blobs)?, config.telegram.rules());
     let http: Arc<dyn Channel> = Arc::new(HttpChannel::new(config.http.clone())?);
     let Chats { mut channels, rules } = chats;

@@ -164,6 +164,18 @@ pub const KEYS: &[Key] = &[
         "name of the variable with the webhook's signing secret",
     ),
     restart("channels.http.webhook_secret.file", "file with the webhook's signing secret"),
+    restart("channels.signal.url", "address of the daemon of signal-cli"),
+    restart("channels.signal.account", "number of yours, where the daemon has several"),
+    restart(
+        "channels.signal.serves_everybody",
+        "whether the account is the assistant's alone; a person's own serves notes to self",
+    ),
+    restart(
+        "channels.signal.access",
+        "how strangers are met: pairing (by a code), or allowlist (nothing is said)",
+    ),
+    restart("channels.signal.allow", "account ids that need no code; * is everybody"),
+    restart("channels.signal.owner_acts", "whether your account there may approve"),
     restart("channels.telegram.token.env", "name of the variable with the bot's token"),
     restart("channels.telegram.token.file", "file with the bot's token, as BotFather gave it"),
     restart("channels.telegram.base_url", "address of a Bot API server of your own"),

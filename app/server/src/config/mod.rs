@@ -173,6 +173,7 @@ pub struct TokenSecret {
 pub struct Channels {
     pub day_bytes: u64,
     pub http: famulus_channels::http::outbound::Config,
+    pub signal: famulus_channels::signal::Config,
     pub telegram: famulus_channels::telegram::Config,
 }
 
@@ -181,6 +182,7 @@ impl Default for Channels {
         Self {
             day_bytes: 500 * 1024 * 1024,
             http: famulus_channels::http::outbound::Config::default(),
+            signal: famulus_channels::signal::Config::default(),
             telegram: famulus_channels::telegram::Config::default(),
         }
     }

@@ -36,6 +36,7 @@ mod replicas;
 mod rights;
 mod room;
 mod schemathesis;
+mod signal;
 mod steering;
 mod telegram;
 mod terminal;

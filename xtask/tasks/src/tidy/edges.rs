@@ -35,7 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (SSE, &[]),
     ("famulus-telemetry", &[]),
     ("famulus-backup", &["famulus-core", ERRORS]),
-    ("famulus-channels", &["famulus-core", LIFECYCLE]),
+    ("famulus-channels", &["famulus-core", LIFECYCLE, SSE]),
     ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD, SSE]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
@@ -58,6 +58,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("famulus-cli", &["famulus-core", ERRORS, NETGUARD, SSE]),
     ("famulus-cluster-tests", &["famulus-scripted-telegram"]),
+    ("famulus-scripted-signal", &[LIFECYCLE]),
     ("famulus-scripted-telegram", &[LIFECYCLE]),
     ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
     (

@@ -42,6 +42,7 @@ const FENCES: [Fence; 15] = [
         allowed: &[
             "famulus-api",
             "famulus-runner-harness",
+            "famulus-scripted-signal",
             "famulus-scripted-telegram",
             "famulus-server",
         ],

@@ -1,0 +1,196 @@
+//! What people write, heard once and in order.
+
+use super::Bench;
+use crate::support::{Kept, listen, until};
+use famulus_core::{
+    intake::{FetchError, Happening, ListenError, RemoteFile, Written},
+    outbound::Channel as _,
+};
+use famulus_scripted_signal::{Fault, Mode, User};
+use futures::TryStreamExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+fn read(bench: &Bench, kept: &Kept) -> Vec<Written> {
+    let listener = bench.channel.listener().unwrap();
+    let arrivals = kept.arrivals.lock();
+    let read = arrivals.iter().map(|one| listener.read(&bench.signal.account(), &one.body));
+    read.filter_map(
+        |happening| {
+            if let Happening::Wrote(written) = happening { Some(*written) } else { None }
+        },
+    )
+    .collect()
+}
+
+fn texts(bench: &Bench, kept: &Kept) -> Vec<String> {
+    read(bench, kept).into_iter().map(|one| one.text).collect()
+}
+
+fn say(bench: &Bench, expected: &mut Vec<String>) {
+    let text = format!("message {}", expected.len());
+    bench.signal.write(&bench.ada, &text);
+    expected.push(text);
+}
+
+#[tokio::test]
+async fn every_message_is_heard_once_and_in_order_on_bad_days_too() {
+    let bench = Bench::new().await;
+    let kept = Arc::new(Kept::default());
+    let mut expected = Vec::new();
+    // What was written while nobody listened waits with Signal.
+    for _ in 0..5 {
+        say(&bench, &mut expected);
+    }
+    let tasks = listen(bench.channel.listener().unwrap(), Arc::clone(&kept));
+    for round in 0..12 {
+        for _ in 0..3 {
+            say(&bench, &mut expected);
+        }
+        match round % 4 {
+            0 => *kept.fails.lock() = 2,
+            1 => {
+                bench.signal.fault("events", Fault::Status(500));
+                bench.signal.fault("listAccounts", Fault::CutAfter);
+                // Only once all of it was read: what is on its way when a stream breaks is gone.
+                let all = expected.len();
+                until("all is heard", || texts(&bench, &kept).len() == all).await;
+                bench.signal.drop_streams();
+            }
+            2 => bench.signal.tell(json!({"sourceUuid": bench.ada.id, "receiptMessage": {}})),
+            _ => {}
+        }
+    }
+    let all = expected.len();
+    until("all is heard", || texts(&bench, &kept).len() >= all).await;
+    assert_eq!(texts(&bench, &kept), expected);
+    let receipts = bench.signal.receipts();
+    assert_eq!(receipts.len(), all, "each is shown as read once it is stored");
+    tasks.shutdown();
+}
+
+#[tokio::test]
+async fn a_daemon_without_an_account_of_ours_says_so() {
+    let bench = Bench::new().await;
+    let listener = bench.channel.listener().unwrap();
+    let kept = Kept::default();
+    bench.signal.set_accounts(&[]);
+    let ended = listener.listen(None, &kept).await;
+    assert!(
+        matches!(&ended, ListenError::Lasting { reason, .. } if reason.contains("no account")),
+        "{ended:?}"
+    );
+    bench.signal.set_accounts(&[User::new(1, "A"), User::new(2, "B")]);
+    let ended = listener.listen(None, &kept).await;
+    assert!(
+        matches!(&ended, ListenError::Lasting { remedy, .. } if remedy.contains("channels.signal.account")),
+        "{ended:?}"
+    );
+    bench.signal.set_accounts(&[User::new(1, "A")]);
+    let account = listener.account().await.unwrap();
+    assert_eq!((account.id, account.name), (User::new(1, "A").id, User::new(1, "A").number));
+    bench.signal.fault("events", Fault::Status(400));
+    let ended = listener.listen(None, &kept).await;
+    assert!(matches!(ended, ListenError::Lasting { .. }), "{ended:?}");
+    let away = Bench::new().await;
+    away.signal.stop().await;
+    let ended = away.channel.listener().unwrap().listen(None, &kept).await;
+    assert!(matches!(ended, ListenError::Passing { .. }), "{ended:?}");
+}
+
+/// In this mode the daemon throws away what nobody listens to, and nothing of ours can change it.
+#[tokio::test]
+async fn what_is_said_while_nobody_listens_is_lost_in_the_wrong_mode() {
+    let bench = Bench::new().await;
+    bench.signal.set_mode(Mode::OnStart);
+    bench.signal.write(&bench.ada, "into the void");
+    let kept = Arc::new(Kept::default());
+    let tasks = listen(bench.channel.listener().unwrap(), Arc::clone(&kept));
+    until("somebody listens", || bench.signal.streams() == 1).await;
+    bench.signal.write(&bench.ada, "hello");
+    until("it is heard", || texts(&bench, &kept).len() == 1).await;
+    assert_eq!((texts(&bench, &kept), bench.signal.lost()), (vec!["hello".to_owned()], 1));
+    tasks.shutdown();
+}
+
+#[tokio::test]
+async fn a_persons_own_account_hears_what_they_write_to_themselves_alone() {
+    let bench = Bench::with(false).await;
+    let kept = Arc::new(Kept::default());
+    let tasks = listen(bench.channel.listener().unwrap(), Arc::clone(&kept));
+    let own = bench.signal.account();
+    bench.signal.write(&bench.ada, "are you there?");
+    bench.signal.sync(&bench.ada.id, json!({"message": "yes"}));
+    bench.signal.sync(&own, json!({"message": "remember the milk"}));
+    until("the note is heard", || !texts(&bench, &kept).is_empty()).await;
+    sleep(Duration::from_millis(100)).await;
+    let heard = read(&bench, &kept);
+    assert_eq!(heard.len(), 1);
+    assert_eq!((heard[0].text.as_str(), &heard[0].from.id), ("remember the milk", &own));
+    assert_eq!(kept.arrivals.lock().len(), 1, "nothing of a friend's is stored");
+    assert_eq!(bench.signal.receipts(), [], "friends are not told that somebody reads");
+    assert!(!bench.channel.grows());
+    tasks.shutdown();
+}
+
+#[tokio::test]
+async fn a_file_is_fetched_as_it_was_sent_or_not_at_all() {
+    let bench = Bench::new().await;
+    let listener = bench.channel.listener().unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(3_000_001).collect();
+    let file = |handle: &str, size: Option<u64>| RemoteFile {
+        handle: handle.to_owned(),
+        name: "a".to_owned(),
+        media_type: "image/jpeg".to_owned(),
+        size,
+    };
+    let fetched = async |file: &RemoteFile| -> std::io::Result<Vec<u8>> {
+        let pieces = listener.fetch(file).await.unwrap();
+        Ok(pieces.try_collect::<Vec<_>>().await?.concat())
+    };
+    let id = bench.signal.keep(bytes.clone());
+    let size = Some(bytes.len() as u64);
+    assert!(fetched(&file(&id, size)).await.unwrap() == bytes);
+    assert!(fetched(&file(&id, None)).await.unwrap() == bytes);
+    // A download of the daemon's that broke off has no other mark.
+    fetched(&file(&id, Some(bytes.len() as u64 + 1))).await.unwrap_err();
+    let empty = bench.signal.keep("");
+    assert!(fetched(&file(&empty, Some(0))).await.unwrap().is_empty());
+    fetched(&file(&empty, Some(9))).await.unwrap_err();
+    bench.signal.fault("getAttachment", Fault::Malformed);
+    fetched(&file(&id, size)).await.unwrap_err();
+    let gone = listener.fetch(&file("none", None)).await.err();
+    assert!(matches!(gone, Some(FetchError::Lasting { .. })), "{gone:?}");
+    bench.signal.fault("getAttachment", Fault::CutBefore);
+    let cut = listener.fetch(&file(&id, size)).await.err();
+    assert!(matches!(cut, Some(FetchError::Passing { .. })), "{cut:?}");
+}
+
+#[tokio::test]
+async fn what_a_message_says_is_told_in_words() {
+    let bench = Bench::new().await;
+    let kept = Arc::new(Kept::default());
+    let tasks = listen(bench.channel.listener().unwrap(), Arc::clone(&kept));
+    let hidden = User::hidden(8, "Bob");
+    let first = bench.signal.write(&hidden, "cold tea");
+    bench.signal.edit(&hidden, first, json!({"message": "hot tea"}));
+    let style = json!([{"style": "BOLD", "start": 0, "length": 3}]);
+    bench.signal.send(&hidden, json!({"message": "hot tea", "textStyles": style}));
+    let group: Value =
+        json!({"groupId": "Zm9v", "groupName": null, "revision": 3, "type": "DELIVER"});
+    bench.signal.send(&hidden, json!({"message": "all of you", "groupInfo": group}));
+    until("all is heard", || read(&bench, &kept).len() == 4).await;
+    let heard = read(&bench, &kept);
+    assert_eq!(heard[1].edits.as_ref(), Some(&heard[0].key));
+    assert_eq!(heard[2].text, "**hot** tea");
+    assert_eq!(
+        (heard[0].from.name.as_str(), heard[0].chat.id.as_str()),
+        ("Bob", hidden.id.as_str())
+    );
+    assert_eq!(heard[3].chat, famulus_core::inbound::Chat::group("Zm9v"));
+    bench.channel.listener().unwrap().leave("Zm9v").await.unwrap();
+    assert_eq!(bench.signal.left(), ["Zm9v"]);
+    tasks.shutdown();
+}

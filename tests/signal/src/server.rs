@@ -1,0 +1,395 @@
+//! The peer: a listener, and what a test does with it.
+
+use crate::fault::Fault;
+use crate::people::User;
+use crate::rpc;
+use crate::stream;
+use crate::world::{Message, Mode, World};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use famulus_lifecycle::{OnExit, Tasks};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// Long for anything that a test waits for.
+const PATIENCE: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_millis(10);
+/// Letters of one text in a call: that is how its reader of JSON is made.
+const LONGEST: usize = 20_000_000;
+
+/// A scripted daemon.
+#[derive(Clone)]
+pub struct Signal {
+    shared: Arc<Shared>,
+    tasks: Tasks,
+}
+
+pub(crate) struct Shared {
+    world: Mutex<World>,
+    /// All streams end.
+    pub(crate) dropped: Notify,
+    address: SocketAddr,
+}
+
+impl Shared {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock()
+    }
+}
+
+impl Signal {
+    /// Serves on a free port of loopback.
+    pub async fn start() -> std::io::Result<Self> {
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// Serves at an address.
+    pub async fn at(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let shared = Arc::new(Shared {
+            world: Mutex::new(World::new()),
+            dropped: Notify::new(),
+            address: listener.local_addr()?,
+        });
+        let router = Router::new()
+            .route("/api/v1/rpc", post(call))
+            .route("/api/v1/events", get(events))
+            .route("/api/v1/check", get(async || StatusCode::OK))
+            .with_state(Arc::clone(&shared));
+        let tasks = Tasks::new();
+        let shutdown = tasks.token();
+        tasks.spawn("signal", OnExit::Log, async move {
+            let served = axum::serve(listener, router);
+            tokio::select! {
+                _ended = served => {}
+                () = shutdown.cancelled() => {}
+            }
+        });
+        Ok(Self { shared, tasks })
+    }
+
+    /// Where it is.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.shared.address)
+    }
+
+    /// Goes away, as after a power cut.
+    pub async fn stop(&self) {
+        self.shared.dropped.notify_waiters();
+        let _stragglers = self.tasks.drain(Duration::from_secs(1)).await;
+    }
+
+    /// The id of our account.
+    pub fn account(&self) -> String {
+        self.world().accounts.first().map(|(_, id)| id.clone()).unwrap_or_default()
+    }
+
+    /// The accounts that are linked from now on, by number and id. Streams that are open hear of none of
+    /// them.
+    pub fn set_accounts(&self, accounts: &[User]) {
+        let accounts = accounts
+            .iter()
+            .map(|user| (user.number.clone().unwrap_or_default(), user.id.clone()))
+            .collect();
+        let mut world = self.world();
+        world.accounts = accounts;
+        world.streams.clear();
+    }
+
+    pub fn set_mode(&self, mode: Mode) {
+        self.world().mode = mode;
+    }
+
+    /// Between two signs of life of a stream.
+    pub fn set_keep_alive(&self, pause: Duration) {
+        self.world().keep_alive = pause;
+    }
+
+    /// Streams stay open, and nothing comes any more.
+    pub fn stall(&self, stalls: bool) {
+        let mut world = self.world();
+        world.is_stalled = stalls;
+        if stalls {
+            world.streams.clear();
+        }
+    }
+
+    /// Ends all streams.
+    pub fn drop_streams(&self) {
+        self.world().streams.clear();
+        self.shared.dropped.notify_waiters();
+    }
+
+    /// The next call of this method (`*`: of any) meets this; several wait in order.
+    pub fn fault(&self, method: &str, fault: Fault) {
+        self.world().faults.entry(method.to_owned()).or_default().push_back(fault);
+    }
+
+    /// Somebody writes a text; its timestamp.
+    pub fn write(&self, user: &User, text: &str) -> i64 {
+        self.send(user, json!({"message": text}))
+    }
+
+    /// Somebody sends something else: fields of a message.
+    pub fn send(&self, user: &User, fields: Value) -> i64 {
+        let mut world = self.world();
+        let now = world.now();
+        world.tell(envelope(user, now, json!({"dataMessage": message(now, fields)})));
+        now
+    }
+
+    /// Somebody changes what they wrote at a time.
+    pub fn edit(&self, user: &User, target: i64, fields: Value) -> i64 {
+        let mut world = self.world();
+        let now = world.now();
+        let edit = json!({"targetSentTimestamp": target, "dataMessage": message(now, fields)});
+        world.tell(envelope(user, now, json!({"editMessage": edit})));
+        now
+    }
+
+    /// The account's own person writes on their phone, to somebody or to themselves.
+    pub fn sync(&self, to: &str, fields: Value) -> i64 {
+        let mut world = self.world();
+        let now = world.now();
+        let (number, id) = world.accounts.first().cloned().unwrap_or_default();
+        let mut sent = message(now, fields);
+        let destination =
+            json!({"destination": to, "destinationNumber": null, "destinationUuid": to});
+        if let (Some(sent), Some(destination)) = (sent.as_object_mut(), destination.as_object()) {
+            sent.extend(destination.clone());
+        }
+        let own = User { id, number: Some(number), name: "Myself".to_owned() };
+        world.tell(envelope(&own, now, json!({"syncMessage": {"sentMessage": sent}})));
+        now
+    }
+
+    /// Tells an envelope as it stands: nothing of it is checked.
+    pub fn tell(&self, envelope: Value) {
+        self.world().tell(envelope);
+    }
+
+    /// Keeps a file, so that a message can name it; its id.
+    pub fn keep(&self, bytes: impl Into<Bytes>) -> String {
+        let mut world = self.world();
+        let id = format!("file{}", world.files.len() + 1);
+        world.files.insert(id.clone(), bytes.into());
+        id
+    }
+
+    /// Somebody is on Signal no more.
+    pub fn leaves(&self, user: &User) {
+        self.world().gone.insert(user.id.clone());
+    }
+
+    /// What was sent to an account id or a group, in order, as it stands now.
+    pub fn sent_to(&self, to: &str) -> Vec<Message> {
+        self.world().messages.iter().filter(|message| message.to == to).cloned().collect()
+    }
+
+    /// All that was sent.
+    pub fn sent(&self) -> Vec<Message> {
+        self.world().messages.clone()
+    }
+
+    /// Waits for a message to somebody that fits; it fails the test when none comes.
+    pub async fn wait_for(&self, to: &str, fits: impl Fn(&Message) -> bool) -> Message {
+        let begun = Instant::now();
+        loop {
+            let found = self.sent_to(to).into_iter().find(|message| fits(message));
+            if let Some(found) = found {
+                return found;
+            }
+            assert!(begun.elapsed() < PATIENCE, "nothing fits of {:#?}", self.sent_to(to));
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Messages that wait with Signal until somebody listens.
+    pub fn waiting(&self) -> usize {
+        self.world().waiting.len()
+    }
+
+    /// Messages that nobody will ever hear.
+    pub fn lost(&self) -> usize {
+        self.world().lost
+    }
+
+    /// Streams that are open.
+    pub fn streams(&self) -> usize {
+        self.world().streams.iter().filter(|stream| !stream.is_closed()).count()
+    }
+
+    pub fn typing(&self) -> Vec<String> {
+        self.world().typing.clone()
+    }
+
+    /// To whom it was said of which message that it was read.
+    pub fn receipts(&self) -> Vec<(String, i64)> {
+        self.world().receipts.clone()
+    }
+
+    /// Groups that were left.
+    pub fn left(&self) -> Vec<String> {
+        self.world().left.clone()
+    }
+
+    /// Every call: method and parameters.
+    pub fn calls(&self) -> Vec<(String, Value)> {
+        self.world().calls.clone()
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.shared.world()
+    }
+}
+
+/// Null is written where nothing is known.
+fn envelope(user: &User, now: i64, what: Value) -> Value {
+    let mut envelope = json!({
+        "source": user.number.as_ref().unwrap_or(&user.id), "sourceNumber": user.number,
+        "sourceUuid": user.id, "sourceName": user.name, "sourceDevice": 1, "timestamp": now,
+        "serverReceivedTimestamp": now, "serverDeliveredTimestamp": now,
+    });
+    if let (Some(envelope), Some(what)) = (envelope.as_object_mut(), what.as_object()) {
+        envelope.extend(what.clone());
+    }
+    envelope
+}
+
+fn message(now: i64, fields: Value) -> Value {
+    let mut message = json!({
+        "timestamp": now, "message": null, "expiresInSeconds": 0, "isExpirationUpdate": false,
+        "viewOnce": false,
+    });
+    if let (Some(message), Some(fields)) = (message.as_object_mut(), fields.as_object()) {
+        message.extend(fields.clone());
+    }
+    message
+}
+
+/// Only by a name of the machine itself, so that no page of a browser gets here.
+fn is_host(headers: &HeaderMap, address: SocketAddr) -> bool {
+    if address.ip().is_unspecified() {
+        return true;
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    let is_name =
+        ["localhost", "127.0.0.1", "[::1]"].contains(&name) || name == address.ip().to_string();
+    is_name && (port.is_empty() || port == address.port().to_string())
+}
+
+async fn events(
+    State(shared): State<Arc<Shared>>,
+    Query(query): Query<HashMap<String, String>>,
+    headers: HeaderMap,
+) -> Response {
+    if !is_host(&headers, shared.address) {
+        return StatusCode::MISDIRECTED_REQUEST.into_response();
+    }
+    match shared.world().fault("events") {
+        Some(Fault::Status(status)) => {
+            return StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY).into_response();
+        }
+        Some(_) => return cut(),
+        None => {}
+    }
+    stream::open(&shared, query.get("account").map(String::as_str))
+}
+
+async fn call(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    if !is_host(&head.headers, shared.address) {
+        return StatusCode::MISDIRECTED_REQUEST.into_response();
+    }
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
+    }
+    let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let Ok(asked) = serde_json::from_slice::<Value>(&bytes) else {
+        return answer(json!({"jsonrpc": "2.0", "id": null,
+            "error": {"code": -32700, "message": "Parse error", "data": null}}));
+    };
+    if is_too_long(&asked) {
+        let message = "An internal server error has occurred.";
+        return answer(json!({"jsonrpc": "2.0", "id": null,
+            "error": {"code": -32603, "message": message, "data": null}}));
+    }
+    let method = asked["method"].as_str().unwrap_or_default().to_owned();
+    let fault = {
+        let mut world = shared.world();
+        world.calls.push((method.clone(), asked["params"].clone()));
+        world.fault(&method)
+    };
+    let done = || rpc::call(&mut shared.world(), &method, &asked["params"]);
+    let id = asked["id"].clone();
+    let whole = |done: Result<Value, rpc::Refusal>| match done {
+        Ok(result) => json!({"jsonrpc": "2.0", "result": result, "id": id}),
+        Err(rpc::Refusal { code, message, data }) => json!({"jsonrpc": "2.0",
+            "error": {"code": code, "message": message, "data": data}, "id": id}),
+    };
+    match fault {
+        None if id.is_null() => {
+            let _unasked = done();
+            StatusCode::CREATED.into_response()
+        }
+        None => answer(whole(done())),
+        Some(Fault::Status(status)) => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+            (status, "<html><body>nginx</body></html>").into_response()
+        }
+        Some(Fault::Refused(code, message, data)) => {
+            answer(whole(Err(rpc::Refusal { code, message, data })))
+        }
+        Some(Fault::CutBefore) => cut(),
+        Some(Fault::CutAfter) => {
+            let _done = done();
+            cut()
+        }
+        Some(Fault::Slow(by)) => {
+            let done = done();
+            sleep(by).await;
+            answer(whole(done))
+        }
+        Some(Fault::Malformed) => {
+            let whole = whole(done()).to_string();
+            ([(header::CONTENT_TYPE, "application/json")], whole[..whole.len() / 2].to_owned())
+                .into_response()
+        }
+    }
+}
+
+fn is_too_long(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.chars().count() > LONGEST,
+        Value::Array(all) => all.iter().any(is_too_long),
+        Value::Object(fields) => fields.values().any(is_too_long),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn answer(body: Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// A body that breaks off: the head says that more would come.
+fn cut() -> Response {
+    let broken = futures::stream::iter([
+        Ok(Bytes::from_static(b"{")),
+        Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
+    ]);
+    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(broken)).into_response()
+}
