@@ -3,7 +3,10 @@
 //! A call is known by (message, position) whatever key the product gave it, so that a second key
 //! for the same call is seen too.
 
-use super::tables::{Call, Tables};
+use super::{
+    chats::Stored,
+    tables::{Call, Tables},
+};
 use crate::support::{
     counter::Counted,
     script::{Script, Word},
@@ -98,8 +101,9 @@ fn asked(world: &World, tables: &Tables) -> Vec<(u64, Script, Uuid)> {
             (sent.number, sent.script, turn.map_or(sent.ack.turn, |turn| turn.id))
         })
         .collect();
+    let stored = Stored::of(tables);
     for written in world.log.written() {
-        if let Some(turn) = super::chats::turn_of(tables, &written) {
+        if let Some(turn) = stored.turn_of(&written) {
             asked.push((written.number, written.script, turn));
         }
     }

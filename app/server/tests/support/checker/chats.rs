@@ -29,22 +29,28 @@ pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
     check_told(tables, found);
     let Some(telegram) = &world.telegram else { return };
     let written = world.log.written();
-    check_written(tables, &written, found);
+    let stored = Stored::of(tables);
+    check_written(tables, &stored, &written, found);
     let chats: BTreeSet<i64> = written.iter().map(|one| one.chat).collect();
     for chat in chats {
-        let turns = turns_of(tables, &written, chat);
+        let turns = turns_of(tables, &stored, &written, chat);
         check_chat(telegram, tables, chat, &turns, found);
     }
 }
 
 /// Each once, in a turn that answers it, and in the order of its chat.
-fn check_written(tables: &Tables, written: &[Written], found: &mut Vec<String>) {
+fn check_written(
+    tables: &Tables,
+    stored: &Stored<'_>,
+    written: &[Written],
+    found: &mut Vec<String>,
+) {
     // What joins a turn that runs is read before what waits for its own.
     let mut places: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();
     for one in written {
-        let there: Vec<_> = stored(tables, one).collect();
-        let [message] = there.as_slice() else {
+        let there = stored.as_written(one);
+        let [message] = there else {
             found.push(format!("message {}: is stored {} times", one.number, there.len()));
             continue;
         };
@@ -77,24 +83,44 @@ fn check_written(tables: &Tables, written: &[Written], found: &mut Vec<String>) 
     }
 }
 
-/// The turn that a message is in.
-pub(super) fn turn_of(tables: &Tables, written: &Written) -> Option<Uuid> {
-    stored(tables, written).map(|message| message.turn).next()
-}
+/// What people asked, by the number that stands in it.
+pub(super) struct Stored<'a>(BTreeMap<u64, Vec<&'a super::tables::Message>>);
 
-fn stored<'a>(
-    tables: &'a Tables,
-    written: &Written,
-) -> impl Iterator<Item = &'a super::tables::Message> + use<'a> {
-    let script = format!("msg {}:", written.number);
-    tables.all_messages().filter(move |one| one.is("user") && one.text().contains(&script))
+impl<'a> Stored<'a> {
+    pub(super) fn of(tables: &'a Tables) -> Self {
+        let mut stored: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+        for message in tables.all_messages().filter(|one| one.is("user")) {
+            let text = message.text();
+            let numbers = text.split("msg ").skip(1).filter_map(|rest| rest.split_once(':'));
+            let numbers: BTreeSet<u64> =
+                numbers.filter_map(|(number, _)| number.parse().ok()).collect();
+            for number in numbers {
+                stored.entry(number).or_default().push(message);
+            }
+        }
+        Self(stored)
+    }
+
+    fn as_written(&self, written: &Written) -> &[&'a super::tables::Message] {
+        self.0.get(&written.number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The turn that a message is in.
+    pub(super) fn turn_of(&self, written: &Written) -> Option<Uuid> {
+        self.as_written(written).first().map(|message| message.turn)
+    }
 }
 
 /// The turns of a chat, in their order.
-fn turns_of<'a>(tables: &'a Tables, written: &[Written], chat: i64) -> Vec<&'a Turn> {
+fn turns_of<'a>(
+    tables: &'a Tables,
+    stored: &Stored<'_>,
+    written: &[Written],
+    chat: i64,
+) -> Vec<&'a Turn> {
     let of_chat = written.iter().filter(|one| one.chat == chat);
     let ids: BTreeSet<Uuid> =
-        of_chat.flat_map(|one| stored(tables, one)).map(|message| message.turn).collect();
+        of_chat.flat_map(|one| stored.as_written(one)).map(|message| message.turn).collect();
     let mut turns: Vec<&Turn> = ids.iter().filter_map(|id| tables.turns.get(id)).collect();
     turns.sort_by_key(|turn| turn.ord);
     turns
@@ -108,6 +134,8 @@ fn check_chat(
     found: &mut Vec<String>,
 ) {
     let mut shown: BTreeMap<Uuid, Vec<(usize, String)>> = BTreeMap::new();
+    let replies: Vec<(Uuid, String)> =
+        turns.iter().map(|turn| (turn.id, bare(&tables.reply(turn.id)))).collect();
     // Of a question that may have arrived another one was sent.
     let lost = |one: &&Outbound| one.turn.is_none() && one.state == "unknown";
     let mut may_stay_open = tables.outbox.iter().filter(lost).count();
@@ -133,9 +161,8 @@ fn check_chat(
             continue;
         }
         let text = bare(&message.text);
-        let of = |turn: &&&Turn| bare(&tables.reply(turn.id)).contains(&text);
-        match turns.iter().find(of) {
-            Some(turn) => shown.entry(turn.id).or_default().push((place, text)),
+        match replies.iter().find(|(_, reply)| reply.contains(&text)) {
+            Some((turn, _)) => shown.entry(*turn).or_default().push((place, text)),
             None => found.push(format!("chat {chat}: no reply says {:?}", brief(message))),
         }
     }

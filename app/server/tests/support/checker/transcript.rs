@@ -1,26 +1,32 @@
 //! The transcript of a turn is one story: every call has one result, nothing is told twice, and
 //! nothing follows the end.
 
-use super::tables::{Message, Tables, Turn};
+use super::tables::{Call, Message, Tables, Turn};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 pub(super) fn check(tables: &Tables, found: &mut Vec<String>) {
+    let mut calls: BTreeMap<Uuid, Vec<&Call>> = BTreeMap::new();
+    for call in &tables.calls {
+        calls.entry(call.turn).or_default().push(call);
+    }
     for turn in tables.turns.values() {
         let messages = tables.of_turn(turn.id);
-        check_calls(tables, turn, messages, found);
+        let of_turn = calls.remove(&turn.id).unwrap_or_default();
+        check_calls(&of_turn, turn, messages, found);
         check_replies(turn, messages, found);
         check_interrupted(turn, messages, found);
     }
 }
 
-fn check_calls(tables: &Tables, turn: &Turn, messages: &[Message], found: &mut Vec<String>) {
+fn check_calls(calls: &[&Call], turn: &Turn, messages: &[Message], found: &mut Vec<String>) {
     let mut results: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for result in messages.iter().filter(|m| m.is("tool")).flat_map(|m| m.of_type("tool_result")) {
         let id = result["call_id"].as_str().unwrap_or_default();
         results.entry(id).or_default().push(&result["output"]);
     }
-    for call in tables.calls.iter().filter(|call| call.turn == turn.id) {
+    for call in calls {
         let told = messages
             .iter()
             .flat_map(|message| message.of_type("tool_call"))
