@@ -4,6 +4,7 @@
 //! and who may do what; a caller arrives authenticated.
 
 pub mod http;
+mod pieces;
 mod rules;
 pub mod signal;
 mod styled;

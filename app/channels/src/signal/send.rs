@@ -5,7 +5,8 @@ use super::client::{CallError, Client};
 use super::ranges::{Ranged, ranged};
 use super::read::is_account;
 use super::wire::{Outcome, Taken};
-use crate::styled::{Styled, read, split};
+use crate::pieces::{self, Piece};
+use crate::styled::Styled;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use famulus_core::{
     blob::{BlobError, Blobs},
@@ -33,25 +34,9 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     reply: ReplyRule::Text,
 };
 
-/// One message of Signal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    Text(Styled),
-    File(&'a Attachment, Option<Styled>),
-}
-
-/// What a message becomes. The same message is always cut in the same way.
+/// What a message becomes.
 pub(super) fn pieces(message: &Outbound) -> Vec<Piece<'_>> {
-    let styled = read(&message.markdown);
-    let text = styled.text();
-    if let [file] = message.attachments.as_slice()
-        && TEXT.fits(&text) == text.len()
-    {
-        return vec![Piece::File(file, Some(styled))];
-    }
-    let texts = split(&styled, TEXT).into_iter().map(Piece::Text);
-    let files = message.attachments.iter().map(|file| Piece::File(file, None));
-    texts.chain(files).collect()
+    pieces::pieces(message, TEXT, TEXT)
 }
 
 /// Sends one piece.

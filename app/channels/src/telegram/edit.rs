@@ -2,7 +2,8 @@
 
 use super::client::{CallError, Client};
 use super::html::html;
-use super::send::{Piece, failed, number, pieces, refused};
+use super::send::{failed, number, pieces, refused};
+use crate::pieces::Piece;
 use famulus_core::outbound::{Outbound, SendError};
 use serde_json::json;
 use std::time::Duration;

@@ -4,7 +4,8 @@ use super::NAME;
 use super::client::{CallError, Client};
 use super::html::html;
 use super::wire::Taken;
-use crate::styled::{Styled, read, split};
+use crate::pieces::{self, Piece};
+use crate::styled::Styled;
 use famulus_core::{
     blob::{BlobError, BlobRef, Blobs},
     inbound::Attachment,
@@ -33,25 +34,9 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     reply: ReplyRule::Text,
 };
 
-/// One message of Telegram.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    Text(Styled),
-    File(&'a Attachment, Option<Styled>),
-}
-
-/// What a message becomes. The same message is always cut in the same way.
+/// What a message becomes.
 pub(super) fn pieces(message: &Outbound) -> Vec<Piece<'_>> {
-    let styled = read(&message.markdown);
-    let text = styled.text();
-    if let [file] = message.attachments.as_slice()
-        && CAPTION.fits(&text) == text.len()
-    {
-        return vec![Piece::File(file, Some(styled))];
-    }
-    let texts = split(&styled, TEXT).into_iter().map(Piece::Text);
-    let files = message.attachments.iter().map(|file| Piece::File(file, None));
-    texts.chain(files).collect()
+    pieces::pieces(message, TEXT, CAPTION)
 }
 
 /// How a text is written.
