@@ -40,6 +40,17 @@ pub(super) enum CallError {
     Account(#[from] AccountError),
 }
 
+impl CallError {
+    /// Of a question that came before what was wanted, of which so nothing was done.
+    fn before(self) -> Self {
+        match self {
+            Self::Unanswered(why) => Self::Unreached(why),
+            Self::Refused { .. } => AccountError::Nameless.into(),
+            other @ (Self::Unreached(_) | Self::Other(_) | Self::Account(_)) => other,
+        }
+    }
+}
+
 /// Why it is not known whose messages we hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AccountError {
@@ -118,7 +129,9 @@ impl Client {
         method: &str,
         mut parameters: Value,
     ) -> Result<T, CallError> {
-        parameters["account"] = json!(self.ours().await?.number);
+        // Who has not learned whose account it is has not asked for anything else yet.
+        let ours = self.ours().await.map_err(CallError::before)?;
+        parameters["account"] = json!(ours.number);
         self.ask(method, parameters).await
     }
 

@@ -133,9 +133,14 @@ impl Listener for SignalListener {
     }
 
     fn read(&self, account: &str, body: &[u8]) -> Happening {
-        let event = serde_json::from_slice::<Event>(body).ok();
-        let found = event.and_then(|event| found(account, self.serves, event));
-        found.map_or(Happening::Nothing, |found| found.happening(account))
+        match serde_json::from_slice::<Event>(body) {
+            Ok(event) => found(account, self.serves, event)
+                .map_or(Happening::Nothing, |found| found.happening(account)),
+            Err(error) => {
+                tracing::warn!(%error, "an event could not be read");
+                Happening::Nothing
+            }
+        }
     }
 
     /// There are no buttons.

@@ -104,6 +104,23 @@ async fn whoever_waits_sees_that_somebody_writes() {
     assert_eq!(bench.signal.typing(), from_ref(&bench.ada.id));
 }
 
+/// Whose account it is is asked first, and of that nothing goes out.
+#[tokio::test]
+async fn what_breaks_before_a_message_leaves_is_no_doubt_about_it() {
+    for (method, fault) in [
+        ("listAccounts", Fault::CutAfter),
+        ("getUserStatus", Fault::Malformed),
+        ("getUserStatus", Fault::Refused(-3, "network".into(), json!({}))),
+    ] {
+        let bench = Bench::new().await;
+        bench.signal.fault(method, fault.clone());
+        let error = sent(&bench, "hello").await.unwrap_err();
+        assert!(matches!(error, SendError::NotSent { .. }), "{method} {fault:?}: {error:?}");
+        assert_eq!(bench.signal.sent(), []);
+        sent(&bench, "hello").await.unwrap();
+    }
+}
+
 #[derive(Debug, PartialEq)]
 enum Fate {
     Later(Option<Duration>),
