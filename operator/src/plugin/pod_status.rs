@@ -225,6 +225,12 @@ pub fn has_claim(pod: &Pod) -> bool {
     volumes.into_iter().flatten().any(|volume| volume.persistent_volume_claim.is_some())
 }
 
+/// Whether a claim that it mounts cannot go before it.
+pub fn holds_claim(pod: &Pod) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+    node.is_some() && has_claim(pod)
+}
+
 /// Why a Pod that reported nothing ended.
 fn last_words(pod: &Pod) -> String {
     let status = pod.status.as_ref();

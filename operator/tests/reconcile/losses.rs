@@ -8,6 +8,7 @@ use crate::bench::{Bench, revision};
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     Lose(&'static str, &'static str),
+    EmptyVolume,
     EditImage,
     EditReplicas,
     EditBearer,
@@ -16,11 +17,12 @@ enum Blow {
     Forget,
 }
 
-const BLOWS: [Blow; 10] = [
+const BLOWS: [Blow; 11] = [
     Blow::Lose("serviceaccounts", "weather-identity"),
     Blow::Lose("secrets", "weather-mounted"),
     Blow::Lose("persistentvolumeclaims", "weather-state"),
     Blow::Lose("deployments", "weather-runner"),
+    Blow::EmptyVolume,
     Blow::EditImage,
     Blow::EditReplicas,
     Blow::EditBearer,
@@ -30,11 +32,12 @@ const BLOWS: [Blow; 10] = [
 ];
 
 impl Blow {
-    fn strike(self, bench: &mut Bench) {
+    async fn strike(self, bench: &mut Bench) {
         let cluster = bench.cluster.clone();
         let has = |kind: &str, name: &str| cluster.get(kind, name).is_some();
         match self {
             Self::Lose(kind, name) => cluster.remove(kind, name),
+            Self::EmptyVolume => empty_volume(bench).await,
             Self::EditImage if has("deployments", "weather-runner") => {
                 cluster.change("deployments", "weather-runner", |runner| {
                     runner["spec"]["template"]["spec"]["containers"][0]["image"] = json!("evil");
@@ -69,12 +72,27 @@ impl Blow {
     }
 }
 
+/// `kubectl delete pvc`: it goes when nothing holds it.
+async fn empty_volume(bench: &Bench) {
+    let volume = ("persistentvolumeclaims", "weather-state");
+    if bench.cluster.get(volume.0, volume.1).is_none() {
+        return;
+    }
+    bench.cluster.change(volume.0, volume.1, |claim| {
+        claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    });
+    bench.settle().await;
+    assert_eq!(bench.runner()["replicas"], 0, "nothing begins on a volume that is about to go");
+    assert!(bench.cluster.names("jobs").is_empty(), "nothing is built there");
+    bench.cluster.remove(volume.0, volume.1);
+}
+
 /// What there should be in the end, whatever happened.
 async fn comes_right(blows: &[Blow]) {
     let mut bench = Bench::new();
     bench.build(json!({})).await;
     for blow in blows {
-        blow.strike(&mut bench);
+        blow.strike(&mut bench).await;
         bench.cluster.writes();
         bench.settle().await;
         if !bench.cluster.names("jobs").is_empty() {
@@ -123,6 +141,32 @@ async fn a_lost_volume_is_filled_from_what_the_app_keeps() {
     bench.settle().await;
     assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
     assert_eq!(bench.runner()["replicas"], 0, "nothing runs on an empty volume");
+    bench.build_ends(&revision('a'), &[]);
+    bench.settle().await;
+    assert_eq!(bench.runner()["replicas"], 1);
+}
+
+#[tokio::test]
+async fn whoever_deletes_the_volume_gets_an_empty_one_while_the_plugin_is_used() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    assert_eq!(bench.runner()["replicas"], 1);
+    bench.runner_starts();
+    bench.cluster.change("pods", "weather-runner-x", |pod| {
+        pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
+    });
+    empty_volume(&bench).await;
+    for (kind, reason) in [("StateKept", "VolumePending"), ("Ready", "Building")] {
+        let [_, why, message] = bench.whole_condition(kind);
+        assert_eq!(why, reason, "{message}");
+        let holders = message.split("which hold it: ").nth(1);
+        assert!(holders.is_some_and(|pods| pods.contains("weather-runner-x")), "{message}");
+    }
+    bench.cluster.remove("pods", "weather-runner-x");
+    bench.settle().await;
+    assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
     bench.build_ends(&revision('a'), &[]);
     bench.settle().await;
     assert_eq!(bench.runner()["replicas"], 1);

@@ -71,13 +71,14 @@ impl Plan {
         self.take_bundle_along(valid);
         let target = self.target(valid);
         let wanted = target.as_ref().map(|order| name_of(valid, order.key));
+        let is_held = valid.suspend || self.empties;
         for job in &observed.jobs {
-            if Some(job.name_any()) != wanted || valid.suspend {
+            if Some(job.name_any()) != wanted || is_held {
                 self.obsolete.push(job.name_any());
             }
         }
         let Some(order) = target else { return };
-        if valid.suspend {
+        if is_held {
             self.build = Build::Held;
             return;
         }

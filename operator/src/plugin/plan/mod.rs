@@ -19,7 +19,7 @@ use famulus_crds::BuildKey;
 use famulus_crds::labels::RESTORED_FROM;
 use famulus_crds::plugin::{Reason, State};
 use famulus_protocol::revision::BuildSource;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
 use super::build::{EgressClass, content};
@@ -43,9 +43,13 @@ pub struct Plan {
     /// What the plugin's Pods look like to the node.
     pub shape: Shape,
     pub volume: Volume,
-    /// Which volume it is: the claim's UID. None before there is a claim.
+    /// Which volume it is: the claim's UID. None before there is a claim, and while it is being
+    /// deleted.
     pub place: Option<String>,
     pub wants_claim: bool,
+    /// Somebody deletes the claim. It goes when nothing holds it, so nothing runs until it is gone;
+    /// then an empty one comes.
+    pub empties: bool,
     pub build: Build,
     /// A Job that should begin.
     pub order: Option<Order>,
@@ -81,7 +85,7 @@ pub enum Build {
     Settled,
     Going(Progress),
     Failed(Failure),
-    /// Nothing is built while the Plugin is suspended.
+    /// Nothing is built while the Plugin is suspended, or while its volume is being deleted.
     Held,
 }
 
@@ -130,6 +134,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
         volume,
         place: place(volume, observed),
         wants_claim: valid.state == State::Persistent,
+        empties: observed.claim.as_deref().is_some_and(is_going),
         build: Build::Settled,
         order: None,
         obsolete: Vec::new(),
@@ -236,6 +241,13 @@ fn awaits(volume: Volume, observed: &Observed) -> Option<String> {
 fn place(volume: Volume, observed: &Observed) -> Option<String> {
     match volume {
         Volume::Scratch => Some(SCRATCH.to_owned()),
-        Volume::Claim => observed.claim.as_ref().and_then(|claim| claim.uid()),
+        Volume::Claim => {
+            let claim = observed.claim.as_deref().filter(|claim| !is_going(claim));
+            claim.and_then(ResourceExt::uid)
+        }
     }
+}
+
+fn is_going(claim: &PersistentVolumeClaim) -> bool {
+    claim.metadata.deletion_timestamp.is_some()
 }

@@ -1,9 +1,10 @@
 //! What was built, what may run, and what is kept.
 
 use famulus_crds::plugin::{Reason, State};
+use kube::ResourceExt;
 
 use super::super::plan::{Build, Volume};
-use super::super::pod_status::Progress;
+use super::super::pod_status::{self, Progress};
 use super::{ReasonMessage, View, what};
 
 /// Letters of what an init script said, so that the end stands in the message whatever else does.
@@ -26,6 +27,7 @@ impl View<'_> {
                 }
                 None => (Reason::Building, "the build begins in a moment".to_owned()),
             },
+            Build::Held if self.plan.empties => (Reason::Building, self.emptied()),
             Build::Held => {
                 (Reason::Building, format!("the build waits until spec.suspend is false{serves}"))
             }
@@ -74,6 +76,17 @@ impl View<'_> {
         }
     }
 
+    /// A Pod that was evicted holds its volume until somebody deletes the Pod.
+    fn emptied(&self) -> String {
+        let pods = self.observed.pods.iter().filter(|pod| pod_status::holds_claim(pod));
+        let pods: Vec<_> = pods.map(|pod| pod.name_any()).collect();
+        let until = match &*pods {
+            [] => "it is gone".to_owned(),
+            pods => format!("these Pods are gone, which hold it: {}", pods.join(", ")),
+        };
+        format!("its volume is being deleted, and an empty one comes; it waits until {until}")
+    }
+
     pub(super) fn kept(&self) -> ReasonMessage {
         if self.valid.state == State::Ephemeral {
             let message = "spec.state is Ephemeral: its files end with each runner".to_owned();
@@ -86,6 +99,9 @@ impl View<'_> {
                  make one the default, or name one to the installation"
                     .to_owned(),
             );
+        }
+        if self.plan.empties {
+            return (Reason::VolumePending, self.emptied());
         }
         let claim = self.observed.claim.as_ref().and_then(|claim| claim.status.as_ref());
         match claim.and_then(|status| status.phase.as_deref()) {
