@@ -79,26 +79,34 @@ pub struct DemoConfig {
 /// The configuration does not describe a provider.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("`model.base_url` is set but `model.name` is not; name the model to ask for")]
-    NameMissing,
+    #[error("`{section}.base_url` is set but `{section}.name` is not; name the model to ask for")]
+    NameMissing { section: &'static str },
     #[error(
-        "`model.name` is `{name}` but `model.base_url` is not set; set it, or leave both out for the demo model"
+        "`{section}.name` is `{name}` but `{section}.base_url` is not set; set it, or leave both out"
     )]
-    BaseUrlMissing { name: String },
-    #[error("`model.base_url` must begin with http:// or https:// and name a host, but is `{url}`")]
-    BaseUrl { url: String },
-    #[error("`model.base_url` carries a user or password; put the key into `model.api_key`")]
-    CredentialsInUrl,
+    BaseUrlMissing { section: &'static str, name: String },
     #[error(
-        "`model.api_key` holds characters that cannot be sent in a header; check for line breaks"
+        "`{section}.base_url` must begin with http:// or https:// and name a host, but is `{url}`"
     )]
-    ApiKey,
-    #[error("`model.headers` holds `{name}`, whose name or value cannot be sent as a header")]
-    Header { name: String },
+    BaseUrl { section: &'static str, url: String },
     #[error(
-        "the HTTP client of the model could not be set up; check the certificates of this machine"
+        "`{section}.base_url` carries a user or password; put the key into `{section}.api_key`"
     )]
-    Client(#[source] reqwest::Error),
+    CredentialsInUrl { section: &'static str },
+    #[error(
+        "`{section}.api_key` holds characters that cannot be sent in a header; check for line breaks"
+    )]
+    ApiKey { section: &'static str },
+    #[error("`{section}.headers` holds `{name}`, whose name or value cannot be sent as a header")]
+    Header { section: &'static str, name: String },
+    #[error(
+        "the HTTP client of `{section}` could not be set up; check the certificates of this machine"
+    )]
+    Client {
+        section: &'static str,
+        #[source]
+        source: reqwest::Error,
+    },
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@
 
 pub mod config;
 pub mod demo;
+mod endpoint;
+mod failure;
 pub mod openai;
 pub mod router;
 #[cfg(feature = "fake")]

@@ -48,7 +48,7 @@ impl Chosen {
             (None, None) => None,
             (None, Some(name)) if name == Demo::NAME => None,
             (None, Some(name)) => {
-                return Err(ConfigError::BaseUrlMissing { name: name.clone() });
+                return Err(ConfigError::BaseUrlMissing { section: "model", name: name.clone() });
             }
         };
         Ok(Self { endpoint, demo })

@@ -1,12 +1,13 @@
 //! One call: the request goes out, its answer is read piece by piece.
 
 use super::chunk::Chunk;
-use super::failure;
 use super::history::{self, Entry};
 use super::inline::{AcceptedCalls, Extractor};
 use super::reply::{Assembler, ReplyFormat};
-use super::{Endpoint, body, files};
+use super::{Provider, body, files};
 use crate::config::{SystemPrompt, ToolDialect};
+use crate::endpoint::shown;
+use crate::failure;
 use famulus_core::model::{ModelError, ModelEvent, ModelRequest};
 use famulus_core::tool::ToolSpec;
 use famulus_sse::{Caps, Item, Parser};
@@ -15,7 +16,6 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
 
 /// How long a server may hold the line once its answer is whole: only the usage is still wanted.
 const AFTER_FINISH: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const WHOLE_CAP: usize = 8 << 20;
 const XML_TOOLS: &str = include_str!("../../prompts/xml_tools.md");
 
 pub(crate) struct Call {
-    endpoint: Arc<Endpoint>,
+    provider: Arc<Provider>,
     phase: Phase,
     /// Read, not yet given out; at most what one piece of the body holds.
     ready: VecDeque<ModelEvent>,
@@ -61,8 +61,8 @@ enum Progress {
 }
 
 impl Call {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, request: ModelRequest) -> Self {
-        Self { endpoint, phase: Phase::Begin(Box::new(request)), ready: VecDeque::new() }
+    pub(crate) fn new(provider: Arc<Provider>, request: ModelRequest) -> Self {
+        Self { provider, phase: Phase::Begin(Box::new(request)), ready: VecDeque::new() }
     }
 
     /// The next event; `None` once the whole reply was given out.
@@ -73,7 +73,7 @@ impl Call {
             }
             match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Begin(request) => {
-                    let reading = begin(&self.endpoint, *request).await?;
+                    let reading = begin(&self.provider, *request).await?;
                     self.phase = Phase::Reading(Box::new(reading));
                 }
                 Phase::Reading(reading) => match reading.more(&mut self.ready).await? {
@@ -86,56 +86,48 @@ impl Call {
     }
 }
 
-async fn begin(endpoint: &Endpoint, request: ModelRequest) -> Result<Reading, ModelError> {
-    let model = request.model.clone().unwrap_or_else(|| endpoint.model.clone());
-    let bytes = encode(endpoint, &model, &request).await?;
-    let response = endpoint
-        .client
-        .post(endpoint.url.clone())
-        .headers(endpoint.headers.clone())
+async fn begin(provider: &Provider, request: ModelRequest) -> Result<Reading, ModelError> {
+    let model = request.model.clone().unwrap_or_else(|| provider.model.clone());
+    let bytes = encode(provider, &model, &request).await?;
+    let response = provider
+        .endpoint
+        .post(provider.url.clone(), "text/event-stream")
         .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .body(bytes)
         .send()
         .await
         .map_err(|error| ModelError::Unreachable {
-            url: shown(&endpoint.url),
+            url: shown(&provider.url),
             source: Box::new(error.without_url()),
         })?;
     if !response.status().is_success() {
-        return Err(failure::of_response(response, endpoint.key.as_ref()).await);
+        return Err(failure::of_response(response, provider.endpoint.key.as_ref()).await);
     }
     let form = form(&response)?;
-    let assembler = assembler(endpoint, model, &request.tools);
+    let assembler = assembler(provider, model, &request.tools);
     Ok(Reading { response, form, assembler })
 }
 
-/// The address without its query, in which some providers want a key.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.to_string()
-}
-
 async fn encode(
-    endpoint: &Endpoint,
+    provider: &Provider,
     model: &str,
     request: &ModelRequest,
 ) -> Result<Vec<u8>, ModelError> {
-    let xml = endpoint.shape.dialect == ToolDialect::Xml;
+    let xml = provider.shape.dialect == ToolDialect::Xml;
     let system = if xml && !request.tools.is_empty() {
         format!("{}\n\n{XML_TOOLS}{}", request.system, described(&request.tools))
     } else {
         request.system.clone()
     };
     let parts = [system, request.context.clone()].into_iter().filter(|part| !part.is_empty());
-    let mut entries: Vec<Entry> = match endpoint.system_prompt {
+    let mut entries: Vec<Entry> = match provider.system_prompt {
         SystemPrompt::Separate => parts.map(Entry::System).collect(),
         SystemPrompt::Joined => {
             let joined = parts.collect::<Vec<_>>().join("\n\n");
             if joined.is_empty() { Vec::new() } else { vec![Entry::System(joined)] }
         }
     };
-    let mut history = history::entries(&request.messages, &endpoint.shape);
+    let mut history = history::entries(&request.messages, &provider.shape);
     let loaded = files::load(&mut history, request.blobs.as_ref(), request.person).await?;
     entries.append(&mut history);
     let tools: &[ToolSpec] = if xml { &[] } else { &request.tools };
@@ -152,16 +144,16 @@ fn described(tools: &[ToolSpec]) -> String {
     lines.join("\n")
 }
 
-fn assembler(endpoint: &Endpoint, model: String, tools: &Arc<[ToolSpec]>) -> Assembler {
-    let xml = endpoint.shape.dialect == ToolDialect::Xml;
-    let extractor = match endpoint.shape.dialect {
+fn assembler(provider: &Provider, model: String, tools: &Arc<[ToolSpec]>) -> Assembler {
+    let xml = provider.shape.dialect == ToolDialect::Xml;
+    let extractor = match provider.shape.dialect {
         ToolDialect::Native => None,
         // Without tools the model must answer in text, and whatever it writes is text.
         ToolDialect::Auto | ToolDialect::Xml if tools.is_empty() => None,
         ToolDialect::Auto => Some(Extractor::new(Arc::clone(tools), AcceptedCalls::Offered)),
         ToolDialect::Xml => Some(Extractor::new(Arc::clone(tools), AcceptedCalls::All)),
     };
-    let [_, vendor_label] = endpoint.shape.labels.clone();
+    let [_, vendor_label] = provider.shape.labels.clone();
     let label = if xml { super::PROVIDER_XML } else { super::PROVIDER };
     Assembler::new(model, ReplyFormat { label, vendor_label, calls_in_text: xml }, extractor)
 }

@@ -17,7 +17,6 @@ mod body;
 mod call;
 mod calls;
 mod chunk;
-mod failure;
 mod files;
 mod history;
 #[cfg(test)]
@@ -30,20 +29,16 @@ pub(crate) mod notes;
 mod reply;
 
 use crate::config::{Config, ConfigError, SystemPrompt, ToolDialect};
+use crate::endpoint::Endpoint;
 use call::Call;
 use famulus_core::model::{Model, ModelRequest, ModelStream};
-use famulus_netguard::is_loopback;
 use futures::StreamExt as _;
 use history::Shape;
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret as _, SecretString};
 use std::sync::Arc;
-use std::time::Duration;
 use url::Url;
 
-/// How long a connection may take to come about: a host that is up answers within a second.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
-
+/// The section of the configuration.
+const SECTION: &str = "model";
 const PROVIDER: &str = "openai";
 /// Blocks whose calls stand in their text go back to the same dialect only.
 const PROVIDER_XML: &str = "openai-xml";
@@ -51,14 +46,13 @@ const PROVIDER_XML: &str = "openai-xml";
 /// The adapter. Clones share one pool of connections.
 #[derive(Clone)]
 pub struct OpenAi {
-    endpoint: Arc<Endpoint>,
+    provider: Arc<Provider>,
 }
 
-pub(crate) struct Endpoint {
-    pub(crate) client: reqwest::Client,
+pub(crate) struct Provider {
+    pub(crate) endpoint: Endpoint,
+    /// Where chat completions are asked for.
     pub(crate) url: Url,
-    pub(crate) headers: HeaderMap,
-    pub(crate) key: Option<SecretString>,
     /// What is asked for when a request names no model.
     pub(crate) model: String,
     pub(crate) shape: Shape,
@@ -81,23 +75,13 @@ impl OpenAi {
             audio,
             demo: _,
         } = config;
-        let model = name.filter(|name| !name.is_empty()).ok_or(ConfigError::NameMissing)?;
-        let url = match base_url {
-            Some(url) => completions(&url)?,
-            None => return Err(ConfigError::BaseUrlMissing { name: model }),
+        let model = name.filter(|name| !name.is_empty());
+        let model = model.ok_or(ConfigError::NameMissing { section: SECTION })?;
+        let Some(base) = base_url else {
+            return Err(ConfigError::BaseUrlMissing { section: SECTION, name: model });
         };
-        let mut all = HeaderMap::new();
-        all.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        for (name, value) in &headers {
-            let unfit = || ConfigError::Header { name: name.clone() };
-            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?;
-            all.insert(header, sensitive(value.expose_secret()).ok_or_else(unfit)?);
-        }
-        let api_key = api_key.filter(|key| !key.expose_secret().is_empty());
-        if let Some(key) = &api_key {
-            let bearer = format!("Bearer {}", key.expose_secret());
-            all.insert(AUTHORIZATION, sensitive(&bearer).ok_or(ConfigError::ApiKey)?);
-        }
+        let endpoint = Endpoint::new(SECTION, base, api_key, &headers)?;
+        let url = endpoint.url(&["chat", "completions"]);
         let labels = match tool_dialect {
             ToolDialect::Xml => [PROVIDER_XML.to_owned(), vendor_label(PROVIDER_XML, &url)],
             ToolDialect::Native | ToolDialect::Auto => {
@@ -105,10 +89,8 @@ impl OpenAi {
             }
         };
         let shape = Shape { dialect: tool_dialect, images, audio, labels };
-        let client = client(&url)?;
-        let endpoint =
-            Endpoint { client, url, headers: all, key: api_key, model, shape, system_prompt };
-        Ok(Self { endpoint: Arc::new(endpoint) })
+        let provider = Provider { endpoint, url, model, shape, system_prompt };
+        Ok(Self { provider: Arc::new(provider) })
     }
 }
 
@@ -118,7 +100,7 @@ impl Model for OpenAi {
     }
 
     fn ask(&self, request: ModelRequest) -> ModelStream {
-        let call = Call::new(Arc::clone(&self.endpoint), request);
+        let call = Call::new(Arc::clone(&self.provider), request);
         futures::stream::try_unfold(call, |mut call| async move {
             Ok(call.next().await?.map(|event| (event, call)))
         })
@@ -126,56 +108,14 @@ impl Model for OpenAi {
     }
 }
 
-fn client(url: &Url) -> Result<reqwest::Client, ConfigError> {
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIME)
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("famulus/", env!("CARGO_PKG_VERSION")));
-    // A proxy of the environment is for the world outside, not for a server on this machine.
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(ConfigError::Client)
-}
-
-fn completions(base: &Url) -> Result<Url, ConfigError> {
-    if !base.username().is_empty() || base.password().is_some() {
-        return Err(ConfigError::CredentialsInUrl);
-    }
-    let unfit = || ConfigError::BaseUrl { url: base.to_string() };
-    if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-        return Err(unfit());
-    }
-    let mut url = base.clone();
-    url.path_segments_mut().map_err(|()| unfit())?.pop_if_empty().extend(["chat", "completions"]);
-    Ok(url)
-}
-
 /// Blocks with fields of a vendor go back to the host that sent them: others refuse such fields.
 fn vendor_label(provider: &str, url: &Url) -> String {
     format!("{provider}@{}", url.host_str().unwrap_or_default())
 }
 
-fn sensitive(value: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(value).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_address_is_appended_to_whatever_stands_there() {
-        let check = |base: &str, expected: &str| {
-            assert_eq!(completions(&base.parse().unwrap()).unwrap().as_str(), expected);
-        };
-        check("http://h", "http://h/chat/completions");
-        check("http://h:1/v1", "http://h:1/v1/chat/completions");
-        check("https://h/v1/", "https://h/v1/chat/completions");
-        check("https://h/x?api-version=1", "https://h/x/chat/completions?api-version=1");
-    }
 
     #[test]
     fn an_unfit_configuration_says_what_to_do() {

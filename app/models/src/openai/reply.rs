@@ -5,8 +5,8 @@
 use super::assistant::Assistant;
 use super::calls::{Calls, WholeCall, make_ids_unique};
 use super::chunk::{Chunk, Reasoning, ReasoningField};
-use super::failure;
 use super::inline::{Extractor, Inline};
+use crate::failure;
 use famulus_core::message::{Part, PartBody, Provenance, ProviderBlocks, ToolCall};
 use famulus_core::model::{ModelError, ModelEvent, ModelReply, Usage};
 use serde_json::{Map, Value};
