@@ -8,6 +8,7 @@ use famulus_core::{
     knowledge::KnowledgeStore,
     model::Model,
     outbound::Channel,
+    speech::Transcriber,
     tool::Tools,
     turn::{TurnLog, TurnState},
 };
@@ -29,6 +30,8 @@ pub struct Driver {
     pub events: Arc<dyn EventLog>,
     pub viewers: Arc<dyn Viewers>,
     pub model: Arc<dyn Model>,
+    /// Who listens to recordings that the model cannot hear.
+    pub transcriber: Option<Arc<dyn Transcriber>>,
     pub tools: Arc<dyn Tools>,
     pub knowledge: Arc<dyn KnowledgeStore>,
     pub blobs: Arc<dyn Blobs>,

@@ -22,6 +22,7 @@ mod calls;
 mod drive;
 pub mod driver;
 mod finish;
+mod hear;
 pub mod live;
 pub mod normalise;
 mod patience;

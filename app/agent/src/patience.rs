@@ -4,10 +4,7 @@
 //! to spare. No two turns keep step, so that a provider which comes back is not met by all at once.
 //! What a turn may lose in all is bounded, however many times it asks.
 
-use famulus_core::{
-    ids::TurnId,
-    model::{Disposition, ModelError},
-};
+use famulus_core::{ids::TurnId, model::Disposition};
 use std::time::Duration;
 
 /// Seconds before each further try; the last of them before every one that follows.
@@ -35,11 +32,11 @@ impl Patience {
     /// How long to wait before the next try, or `None` when there is none.
     pub(crate) fn pause(
         &mut self,
-        error: &ModelError,
+        disposition: Disposition,
         tried: u32,
         retries: u32,
     ) -> Option<Duration> {
-        let after = match error.disposition() {
+        let after = match disposition {
             Disposition::TellUser => return None,
             Disposition::Retry { after } => after.unwrap_or_default(),
         };
@@ -64,6 +61,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use famulus_core::model::ModelError;
     use uuid::Uuid;
 
     /// One whose spread is a half, less than a hundredth.
@@ -74,7 +72,8 @@ mod tests {
     #[test]
     fn pauses_grow_and_end() {
         let mut patience = patience(1000);
-        let pauses: Vec<_> = (0..10).map(|n| patience.pause(&ModelError::Cut, n, 9)).collect();
+        let pauses: Vec<_> =
+            (0..10).map(|n| patience.pause(ModelError::Cut.disposition(), n, 9)).collect();
         let whole: Vec<_> = pauses.iter().map(|p| p.map(|p| p.as_secs_f64().round())).collect();
         let want = [1, 2, 4, 8, 15, 30, 30, 30, 30].map(|s: u8| Some(f64::from(s)));
         assert_eq!(whole[..9], want);
@@ -86,7 +85,8 @@ mod tests {
     fn a_time_that_was_asked_for_is_kept_or_not_begun() {
         let check = |after, left, want: Option<std::ops::RangeInclusive<f64>>| {
             let busy = ModelError::Busy { status: 429, after: Some(Duration::from_secs(after)) };
-            let pause = patience(left).pause(&busy, 0, 3).map(|pause| pause.as_secs_f64());
+            let pause =
+                patience(left).pause(busy.disposition(), 0, 3).map(|pause| pause.as_secs_f64());
             match (pause, want) {
                 (Some(pause), Some(want)) => assert!(want.contains(&pause), "{after}: {pause}"),
                 (pause, want) => assert_eq!(pause.is_some(), want.is_some(), "{after}"),
@@ -101,6 +101,7 @@ mod tests {
 
     #[test]
     fn what_does_not_pass_is_not_tried_again() {
-        assert_eq!(patience(900).pause(&ModelError::Unauthorized { status: 401 }, 0, 3), None);
+        let refused = ModelError::Unauthorized { status: 401 };
+        assert_eq!(patience(900).pause(refused.disposition(), 0, 3), None);
     }
 }

@@ -5,7 +5,7 @@ use famulus_core::{
     agent::Agent,
     ids::MessageId,
     knowledge::{Knowledge, KnowledgeKind},
-    message::{Message, MessageRole, Part, PartBody},
+    message::{FilePart, Heard, Message, MessageRole, Part, PartBody},
     person::Person,
 };
 use jiff::Timestamp;
@@ -147,6 +147,7 @@ fn size(message: &Message) -> usize {
             PartBody::Text { text } | PartBody::Reasoning { text } => text.len(),
             PartBody::ToolCall(call) => call.name.len() + call.arguments.len(),
             PartBody::ToolResult(result) => result.output.text().len(),
+            PartBody::Audio(FilePart { heard: Some(Heard::Words(words)), .. }) => words.len(),
             PartBody::Image(_) | PartBody::Audio(_) | PartBody::File(_) => 1000 * CHARS_PER_TOKEN,
             PartBody::Sentinel { .. } => 40,
         })

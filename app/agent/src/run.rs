@@ -4,6 +4,7 @@ use crate::{
     ask::{self, AskOutcome, Shown},
     calls::{self, CallsOutcome, Checked, Executor},
     driver::{Driven, Driver},
+    hear::Listened,
     patience::Patience,
     prompt,
     step::{Action, Decision, Input, Mode, State, step},
@@ -138,6 +139,11 @@ impl<'a> Run<'a> {
             self.stream.take_back();
         }
         self.stream.emit(Event::Status { turn, status: Status::Streaming });
+        match self.listen().await? {
+            Listened::ToAll => {}
+            Listened::Stopped => return Ok(StepResult::Input(Input::Cancelled)),
+            Listened::Abandoned => return Ok(StepResult::Done(Driven::Abandoned)),
+        }
         let context = self.context().await?;
         let mut tried = 0;
         loop {
@@ -182,7 +188,7 @@ impl<'a> Run<'a> {
                 self.record_interrupted(shown).await?;
             }
             let retries = self.driver.limits.timeouts.retries;
-            let Some(pause) = self.patience.pause(&error, tried, retries) else {
+            let Some(pause) = self.patience.pause(error.disposition(), tried, retries) else {
                 return Ok(StepResult::Input(Input::ModelFailed { message: error.to_string() }));
             };
             tried += 1;

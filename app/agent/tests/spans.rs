@@ -36,6 +36,7 @@ async fn the_model_and_each_tool_have_a_span_within_that_of_their_turn() {
         schedules: FakeSchedules::new(clock.clone()),
         post: Arc::<FakePost>::default(),
         ways: Vec::new(),
+        speaker: None,
         plugins: PluginPorts {
             sandboxes: FakeSandboxes::new(Vec::new(), |_| Play::Later),
             revisions: revisions.clone(),

@@ -1,6 +1,6 @@
 //! `famulus history`: the latest messages of a conversation, oldest first.
 
-use famulus_core::message::{MessageRole, Part, PartBody};
+use famulus_core::message::{Heard, MessageRole, Part, PartBody};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -95,7 +95,12 @@ fn aside(part: &Value) -> Option<String> {
         PartBody::Text { .. } | PartBody::Reasoning { .. } | PartBody::ToolResult(_) => None,
         PartBody::ToolCall(call) => Some(one_line(&call.name)),
         PartBody::Image(file) | PartBody::Audio(file) | PartBody::File(file) => {
-            Some(format!("file {}", one_line(&file.name)))
+            let heard = match &file.heard {
+                Some(Heard::Words(words)) => format!(", in which was heard: {}", one_line(words)),
+                Some(Heard::Nothing(why)) => format!(", not heard: {}", one_line(why)),
+                None => String::new(),
+            };
+            Some(format!("file {}{heard}", one_line(&file.name)))
         }
         PartBody::Sentinel { reason } => Some(reason.as_str().replace('_', " ")),
     }
@@ -131,6 +136,15 @@ mod tests {
                 {"type": "hologram", "provenance": "assistant"},
             ]),
             "2026-11-21 10:00 UTC assistant\n  ␛[2J\n  · get_time\n  · step cap\n  · hologram\n",
+        );
+        let blob = json!({"id": "00000000-0000-0000-0000-000000000001", "sha256": "ab",
+            "mime": "audio/ogg", "size": 3});
+        check(
+            "user",
+            "",
+            json!([{"type": "audio", "name": "voice.ogg", "blob": blob, "provenance": "owner",
+                "heard": {"words": "good\nmorning"}}]),
+            "2026-11-21 10:00 UTC you\n  · file voice.ogg, in which was heard: good morning\n",
         );
         check("tool", "secret", json!([]), "");
     }

@@ -11,6 +11,7 @@ pub const POINTS: &[&str] = &[
     "accept.commit",
     "turn.take_up",
     "turn.interrupted",
+    "turn.heard",
     "turn.reply",
     "turn.sent",
     "tool.call",

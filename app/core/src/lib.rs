@@ -37,6 +37,7 @@ pub mod runner;
 pub mod sandbox;
 pub mod schedule;
 pub mod sent;
+pub mod speech;
 mod store_error;
 pub mod tool;
 pub mod turn;

@@ -77,6 +77,19 @@ pub enum PartBody {
 pub struct FilePart {
     pub blob: BlobRef,
     pub name: String,
+    /// What came of listening to a recording, where no model that hears was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard: Option<Heard>,
+}
+
+/// What a transcription made of a recording. It is listened to once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Heard {
+    /// These words, as far as they were understood.
+    Words(String),
+    /// Nothing, and why.
+    Nothing(String),
 }
 
 /// A call that the model asks for.
@@ -170,6 +183,13 @@ impl Message {
     }
 }
 
+impl FilePart {
+    /// A file that nobody has listened to.
+    pub fn new(blob: BlobRef, name: impl Into<String>) -> Self {
+        Self { blob, name: name.into(), heard: None }
+    }
+}
+
 impl Part {
     pub fn new(body: PartBody, provenance: Provenance) -> Self {
         Self { body, provenance }
@@ -211,6 +231,24 @@ pub fn visible_text(parts: &[Part]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recording_keeps_its_stored_shape() {
+        let stored = r#"[{"type":"audio","name":"voice.ogg","blob":{"id":"00000000-0000-0000-0000-000000000001",
+             "sha256":"ab","mime":"audio/ogg","size":3},"provenance":"owner"},
+            {"type":"audio","name":"voice.ogg","blob":{"id":"00000000-0000-0000-0000-000000000001",
+             "sha256":"ab","mime":"audio/ogg","size":3},"heard":{"words":"hello"},"provenance":"owner"}]"#;
+        let parts: Vec<Part> = serde_json::from_str(stored).unwrap();
+        let heard = |part: &Part| {
+            let PartBody::Audio(file) = &part.body else { panic!("{part:?}") };
+            file.heard.clone()
+        };
+        assert_eq!(heard(&parts[0]), None);
+        assert_eq!(heard(&parts[1]), Some(Heard::Words("hello".into())));
+        assert_eq!(visible_text(&parts), "");
+        let again = serde_json::to_value(&parts).unwrap();
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(stored).unwrap());
+    }
 
     #[test]
     fn a_part_keeps_its_stored_shape() {

@@ -82,6 +82,11 @@ pub trait Model: Send + Sync + 'static {
     /// The adapter's name, as it stands beside stored provider blocks.
     fn provider(&self) -> &'static str;
 
+    /// Whether the model of this name hears recordings of this media type.
+    fn hears(&self, _model: Option<&str>, _mime: &str) -> bool {
+        false
+    }
+
     /// Asks. The stream ends after [`ModelEvent::Done`] or an error; dropping it cancels the call.
     fn ask(&self, request: ModelRequest) -> ModelStream;
 }

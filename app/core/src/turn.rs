@@ -10,7 +10,7 @@ use crate::event::{Envelope, EventId};
 use crate::ids::{ApprovalId, ConversationId, MessageId, PersonId, TurnId, WorkerId};
 use crate::inbound::Address;
 use crate::knowledge::Knowledge;
-use crate::message::{Message, Part, Provenance, ProviderBlocks, ToolCall, ToolResult};
+use crate::message::{Heard, Message, Part, Provenance, ProviderBlocks, ToolCall, ToolResult};
 use crate::model::Usage;
 use crate::person::Person;
 use crate::tool::{CallKey, Effect, Repeat, ToolOutput};
@@ -252,6 +252,16 @@ pub trait TurnLog: Send + Sync + 'static {
         shown: EventId,
         events: Vec<Arc<Envelope>>,
     ) -> Result<Arc<Message>, StoreError>;
+
+    /// Records what was heard in a recording: the part of this number of a message of the turn.
+    async fn record_heard(
+        &self,
+        fence: &Fence,
+        turn: TurnId,
+        message: MessageId,
+        part: usize,
+        heard: &Heard,
+    ) -> Result<(), StoreError>;
 
     /// Records a reply and its calls.
     async fn record_reply(

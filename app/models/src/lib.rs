@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`openai`] | any endpoint that speaks OpenAI chat completions, streaming |
 //! | [`demo`] | the built-in deterministic responder that needs no network |
+//! | [`speech`] | endpoints for transcription and speech |
 //! | [`router`] | chooses between them by configuration and by the name that a request carries |
 //! | `scripted` | feature `fake`: a provider on loopback with good days and bad ones |
 //!
@@ -22,6 +23,7 @@ pub mod openai;
 pub mod router;
 #[cfg(feature = "fake")]
 pub mod scripted;
+pub mod speech;
 
 pub use config::{Config, ConfigError};
 pub use router::Models;

@@ -61,6 +61,14 @@ impl Model for Models {
         chosen.endpoint.as_ref().map_or_else(|| chosen.demo.provider(), Model::provider)
     }
 
+    fn hears(&self, model: Option<&str>, mime: &str) -> bool {
+        let chosen = self.chosen.borrow();
+        match &chosen.endpoint {
+            Some(endpoint) if model != Some(Demo::NAME) => endpoint.hears(model, mime),
+            Some(_) | None => chosen.demo.hears(model, mime),
+        }
+    }
+
     fn ask(&self, request: ModelRequest) -> ModelStream {
         let Chosen { endpoint, demo } = self.chosen.borrow().clone();
         match (request.model.as_deref(), endpoint) {

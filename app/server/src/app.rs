@@ -6,7 +6,9 @@ use crate::{
     deliveries::DeliveryWorker,
     notices::Notices,
     plugins::{Plugins, fixed_tokens},
-    questions, sweeps,
+    questions,
+    speech::Speech,
+    sweeps,
     turns::TurnWorker,
     unknown,
 };
@@ -79,6 +81,8 @@ pub enum StartError {
     #[error("the owner could not be made")]
     Owner(#[from] famulus_store::PersonError),
     #[error(transparent)]
+    Speech(#[from] famulus_models::ConfigError),
+    #[error(transparent)]
     Webhook(#[from] http::SetupError),
     #[error(transparent)]
     Tools(#[from] CatalogueError),
@@ -108,6 +112,7 @@ impl App {
     /// Connects, migrates, and starts every task.
     pub async fn start(parts: Parts, sockets: Sockets, tasks: &Tasks) -> Result<Self, StartError> {
         let Parts { connect, config, model, plugins, extra_tools, clock, metrics } = parts;
+        let speech = Speech::of(&config)?;
         let grace = seconds("queue.grace_seconds", config.queue.grace_seconds)?;
         let shutdown = tasks.token();
         // The store outlives the shutdown's beginning, because what drains still needs it: it ends
@@ -134,6 +139,7 @@ impl App {
             schedules: everything.clone(),
             post: everything.clone(),
             ways: channels::ways(&channels),
+            speaker: speech.speaker,
             plugins: PluginPorts {
                 sandboxes: Arc::clone(&plugins.sandboxes),
                 revisions: everything.clone(),
@@ -168,6 +174,7 @@ impl App {
             events: everything.clone(),
             viewers: growing.clone(),
             model,
+            transcriber: speech.transcriber,
             tools: catalogue.clone(),
             knowledge: everything.clone(),
             blobs: everything.clone(),

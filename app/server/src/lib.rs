@@ -19,6 +19,7 @@ mod private;
 mod questions;
 pub mod reload;
 mod say;
+mod speech;
 mod sweeps;
 pub mod token;
 mod turns;

@@ -117,6 +117,7 @@ mod tests {
                 schedules: FakeSchedules::new(clock.clone()),
                 post: Arc::<FakePost>::default(),
                 ways: ways(),
+                speaker: None,
                 plugins: PluginPorts {
                     sandboxes: FakeSandboxes::new(states, |_| Play::Later),
                     revisions: revisions.clone(),

@@ -280,7 +280,7 @@ fn parts_of(inbound: &Inbound) -> Vec<Part> {
 
 fn part_of(file: &Attachment, provenance: Provenance) -> Part {
     let BlobRef { mime, .. } = &file.blob;
-    let reference = FilePart { blob: file.blob.clone(), name: file.name.clone() };
+    let reference = FilePart::new(file.blob.clone(), file.name.clone());
     let body = if mime.starts_with("image/") {
         PartBody::Image(reference)
     } else if mime.starts_with("audio/") {

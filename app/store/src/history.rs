@@ -6,7 +6,9 @@ use crate::{
 };
 use famulus_core::{
     ids::{MessageId, PersonId, TurnId},
-    message::{Message, MessageRole, Part, PartBody, Provenance, ProviderBlocks, visible_text},
+    message::{
+        Heard, Message, MessageRole, Part, PartBody, Provenance, ProviderBlocks, visible_text,
+    },
     turn::{Fence, NewMessage},
 };
 use famulus_queue::Instant;
@@ -208,6 +210,36 @@ pub(crate) async fn next_seq_of(
         .map(|id| seqs.get(id).copied().ok_or(sqlx::Error::RowNotFound))
         .collect::<Result<_, _>>()
         .map_err(Error::on("find the turn's place"))
+}
+
+/// Writes into a part of a message what was heard in it. The caller holds the conversation's row.
+pub(crate) async fn hear(
+    conn: &mut PgConnection,
+    turn: TurnId,
+    message: MessageId,
+    part: usize,
+    heard: &Heard,
+) -> Result<(), Error> {
+    let failed = || Error::on("record what was heard");
+    let parts = sqlx::query_scalar!(
+        "select parts from message where id = $1 and turn_id = $2",
+        message.0,
+        turn.0
+    )
+    .fetch_one(&mut *conn)
+    .await
+    .map_err(failed())?;
+    let mut parts = decode_parts(&parts)?;
+    match parts.get_mut(part).map(|part| &mut part.body) {
+        Some(PartBody::Audio(file)) => file.heard = Some(heard.clone()),
+        // The loop reads the numbers of parts off what it loaded of this very row.
+        Some(_) | None => return Err(failed()(sqlx::Error::RowNotFound)),
+    }
+    sqlx::query!("update message set parts = $2 where id = $1", message.0, encode_parts(&parts)?)
+        .execute(conn)
+        .await
+        .map_err(failed())?;
+    Ok(())
 }
 
 /// A message of the model or of tools, on its way to the end of its conversation.

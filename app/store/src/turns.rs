@@ -19,7 +19,7 @@ use famulus_core::{
     StoreError, crash,
     event::{Envelope, EventId},
     ids::{MessageId, TurnId},
-    message::{Message, MessageRole, Part, ToolResult},
+    message::{Heard, Message, MessageRole, Part, ToolResult},
     tool::{CallKey, ToolOutput},
     turn::{
         Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, RecordedCall, ReplyRecord, TurnLog,
@@ -54,6 +54,24 @@ impl TurnLog for Store {
         tx.commit().await.map_err(Error::on("record an interruption"))?;
         crash::after("turn.interrupted");
         Ok(stored)
+    }
+
+    async fn record_heard(
+        &self,
+        fence: &Fence,
+        turn: TurnId,
+        message: MessageId,
+        part: usize,
+        heard: &Heard,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin(Scope::Person(fence.person)).await?;
+        history::lock(&mut tx, &[*fence]).await?;
+        lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await.map_err(Error::from)?;
+        history::hear(&mut tx, turn, message, part, heard).await?;
+        crash::before("turn.heard");
+        tx.commit().await.map_err(Error::on("record what was heard"))?;
+        crash::after("turn.heard");
+        Ok(())
     }
 
     async fn record_reply(

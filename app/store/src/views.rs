@@ -269,8 +269,7 @@ mod tests {
             mime: "text/plain".into(),
             size: 1,
         };
-        let file =
-            Part::new(PartBody::File(FilePart { blob, name: "a".into() }), Provenance::Owner);
+        let file = Part::new(PartBody::File(FilePart::new(blob, "a")), Provenance::Owner);
         let stored = vec![text("Time: …\nText: hello"), file.clone()];
         let shown = as_written(stored.clone(), "hello", Provenance::Owner);
         assert_eq!(shown, vec![text("hello"), file.clone()]);

@@ -212,6 +212,7 @@ mod tests {
         ("manage_schedules", "list", Effect::Read, Repeat::Safe, None),
         ("send_message", "send", Effect::External, Repeat::Safe, None),
         ("send_message", "send_first", Effect::External, Repeat::Safe, Some(Asked::Owner)),
+        ("text_to_speech", "-", Effect::External, Repeat::Safe, None),
         ("manage_plugins", "list", Effect::Read, Repeat::Safe, None),
         ("manage_plugins", "show", Effect::Read, Repeat::Safe, None),
         ("run_plugin_tool", "-", Effect::External, Repeat::Never, None),

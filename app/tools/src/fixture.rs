@@ -3,7 +3,7 @@
 use crate::builtin::Ports;
 use crate::catalogue::Catalogue;
 use crate::fake::plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play, digest, plugin, result};
-use crate::fake::{FakeKnowledge, FakePost, FakeSchedules, HandClock, ways};
+use crate::fake::{FakeKnowledge, FakePost, FakeSchedules, FakeSpeaker, HandClock, ways};
 use crate::plugins::PluginPorts;
 use crate::tool::Tool;
 use famulus_core::Clock;
@@ -99,6 +99,7 @@ impl Bench {
             schedules: FakeSchedules::new(Arc::clone(&clock)),
             post: Arc::<FakePost>::default(),
             ways: ways(),
+            speaker: Some(Arc::new(FakeSpeaker)),
             clock,
         }
     }

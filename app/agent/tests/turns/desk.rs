@@ -12,9 +12,12 @@ use famulus_core::{
     event::{Appended, Envelope, Event, EventId, EventLog, List, Status, Viewers},
     ids::{AgentId, BlobId, ConversationId, KnowledgeId, MessageId, PersonId, TurnId, WorkerId},
     knowledge::{Knowledge, KnowledgeStore, Upsert},
-    message::{Message, MessageRole, Part, Provenance, ToolCall, ToolResult},
+    message::{
+        FilePart, Heard, Message, MessageRole, Part, PartBody, Provenance, ToolCall, ToolResult,
+    },
     model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest, ModelStream, Usage},
     person::{Person, Role},
+    speech::Transcriber,
     tool::{
         AskedAfter, CallContext, CallKey, CheckedCall, Effect, Plan, Repeat, ToolOutput, ToolSpec,
         Tools, Verdict,
@@ -45,6 +48,9 @@ pub(crate) struct Desk {
     /// Whether the conversation has no title yet.
     pub(crate) untitled: bool,
     pub(crate) tools: Arc<dyn Tools>,
+    pub(crate) transcriber: Option<Arc<dyn Transcriber>>,
+    /// What comes with the turn's message.
+    pub(crate) recording: Option<FilePart>,
     record: Arc<Record>,
 }
 
@@ -58,6 +64,8 @@ impl Desk {
             timeouts: Timeouts::default(),
             untitled: false,
             tools: record.clone(),
+            transcriber: None,
+            recording: None,
             record,
         }
     }
@@ -85,6 +93,7 @@ impl Desk {
             events: record.clone(),
             viewers: record.clone(),
             model,
+            transcriber: self.transcriber.clone(),
             tools: Arc::clone(&self.tools),
             knowledge: record.clone(),
             blobs: record.clone(),
@@ -128,6 +137,17 @@ impl Desk {
             .collect()
     }
 
+    /// What was recorded of recordings.
+    pub(crate) fn heard(&self) -> Vec<Heard> {
+        self.record.heard.lock().clone()
+    }
+
+    fn said(&self) -> Vec<Part> {
+        let recording = self.recording.iter().cloned();
+        let recording = recording.map(|file| Part::new(PartBody::Audio(file), Provenance::Owner));
+        [Part::system_text("Hello?")].into_iter().chain(recording).collect()
+    }
+
     fn loaded(&self) -> LoadedTurn {
         let person = PersonId(Uuid::nil());
         LoadedTurn {
@@ -157,7 +177,7 @@ impl Desk {
             began_by: Provenance::Owner,
             origin: None,
             cancel_requested: false,
-            history: vec![message(MessageRole::User, vec![Part::system_text("Hello?")], self.turn)],
+            history: vec![message(MessageRole::User, self.said(), self.turn)],
             calls: Vec::new(),
             knowledge: None,
             shown: EventId { fence: 0, number: 0 },
@@ -193,6 +213,7 @@ struct Record {
     refuses: AtomicBool,
     /// A stop stands in the record, and this process has not heard of it yet.
     stopped: AtomicBool,
+    heard: Mutex<Vec<Heard>>,
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -211,6 +232,18 @@ impl TurnLog for Record {
         _: Vec<Arc<Envelope>>,
     ) -> Result<Arc<Message>, StoreError> {
         Ok(message(MessageRole::Assistant, new.parts, turn))
+    }
+
+    async fn record_heard(
+        &self,
+        _: &Fence,
+        _: TurnId,
+        _: MessageId,
+        _: usize,
+        heard: &Heard,
+    ) -> Result<(), StoreError> {
+        self.heard.lock().push(heard.clone());
+        Ok(())
     }
 
     async fn record_reply(

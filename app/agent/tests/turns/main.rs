@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test's helpers fail the test")]
 
 mod desk;
+mod listening;
 mod outage;
 mod side_by_side;
 mod silence;

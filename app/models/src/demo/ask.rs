@@ -2,7 +2,8 @@
 //! were already made for them.
 
 use famulus_core::message::{
-    Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall, visible_text,
+    FilePart, Heard, Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall,
+    visible_text,
 };
 use famulus_core::tool::ToolOutput;
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub(crate) struct Ask {
     pub(crate) speaker: Speaker,
     /// The file that was attached last, also to an earlier message.
     pub(crate) file: Option<File>,
+    /// Why a recording was not heard.
+    pub(crate) deaf: Option<String>,
     pub(crate) done: Vec<Done>,
     /// What was already said of the answer before it was cut off.
     pub(crate) said: String,
@@ -84,7 +87,20 @@ impl Ask {
             "callback" => Speaker::Plugin,
             _ => Speaker::Person,
         };
-        self.texts.push(text.to_owned());
+        let spoken: Vec<&Heard> =
+            recordings(message).filter_map(|file| file.heard.as_ref()).collect();
+        if recordings(message).next().is_none() || !text.trim().is_empty() {
+            self.texts.push(text.to_owned());
+        }
+        for heard in &spoken {
+            match heard {
+                Heard::Words(words) => self.texts.push(words.clone()),
+                Heard::Nothing(why) => self.deaf = Some(why.clone()),
+            }
+        }
+        if recordings(message).count() > spoken.len() {
+            self.deaf = Some(NOBODY_LISTENS.to_owned());
+        }
         self.said.clear();
     }
 
@@ -109,6 +125,21 @@ impl Ask {
 }
 
 const HEADER: &str = "Time: ";
+const NOBODY_LISTENS: &str =
+    "nothing here turns speech into text; `[transcription]` of the configuration names what does";
+
+fn recordings(message: &Message) -> impl Iterator<Item = &FilePart> {
+    message.parts.iter().filter_map(|part| match &part.body {
+        PartBody::Audio(file) => Some(file),
+        PartBody::Text { .. }
+        | PartBody::Reasoning { .. }
+        | PartBody::ToolCall(_)
+        | PartBody::ToolResult(_)
+        | PartBody::Image(_)
+        | PartBody::File(_)
+        | PartBody::Sentinel { .. } => None,
+    })
+}
 
 /// Whether somebody said it; a note of the installation has no header.
 fn is_said(message: &Message) -> bool {

@@ -1,4 +1,4 @@
-//! A file that was sent goes back.
+//! A file that was sent goes back, and words go as a recording.
 
 use super::ask::File;
 use super::memo::{Halt, Memo};
@@ -11,4 +11,11 @@ pub(crate) fn send_back(file: Option<&File>, memo: &Memo<'_>) -> Result<String, 
     let files = json!([{"id": id, "name": name}]);
     memo.call("send_message", json!({"action": "send", "files": files}))?;
     Ok(format!("I have sent you {name}."))
+}
+
+pub(crate) fn say(words: &str, memo: &Memo<'_>) -> Result<String, Halt> {
+    let made = memo.call("text_to_speech", json!({ "text": words }))?;
+    let files = json!([{"id": made["id"], "name": made["name"]}]);
+    memo.call("send_message", json!({"action": "send", "files": files}))?;
+    Ok("I have said it.".to_owned())
 }

@@ -65,6 +65,7 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants` (\"famulus schedules\" lists them)
 - `what time is it?`
 - send a file, then `send me the file` (in a chat, as on Telegram)
+- `say good morning`: a recording, where something is configured to speak
 - `run look of weather with city=Berlin`: the tool of a plugin, where there are plugins
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
@@ -111,6 +112,8 @@ fn act(wish: &Wish, ask: &Ask, memo: &Memo<'_>) -> Result<String, Halt> {
         Wish::RemindWhen => Ok("When? Say for example `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants`.".to_owned()),
         Wish::RunTool { plugin, tool, parameters } => plugins::run(plugin, tool, parameters, memo),
         Wish::SendFile => files::send_back(ask.file.as_ref(), memo),
+        Wish::Say(words) => files::say(words, memo),
+        Wish::Unheard(why) => Ok(format!("I could not hear your recording: {why}.")),
         Wish::Reminder(note) => Ok(format!("Reminder: {note}")),
         Wish::LateResult(text) => Ok(text.clone()),
         Wish::Other => Ok(WHAT_I_AM.to_owned()),

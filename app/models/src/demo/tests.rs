@@ -1,9 +1,11 @@
 //! Whole conversations with the demo model, over tools that really keep what they are given.
 
 use super::{Answer, Question, answer};
-use famulus_core::ids::{MessageId, TurnId};
+use famulus_core::blob::BlobRef;
+use famulus_core::ids::{BlobId, MessageId, TurnId};
 use famulus_core::message::{
-    Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall, ToolResult,
+    FilePart, Heard, Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall,
+    ToolResult,
 };
 use famulus_core::tool::{ToolOutput, ToolSpec};
 use jiff::Timestamp;
@@ -48,6 +50,7 @@ impl World {
                 self.memories.retain(|(id, _)| *id != text("id"));
                 json(json!({"deleted": true}))
             }
+            ("text_to_speech", _) => json(json!({"id": "f1", "name": "speech.ogg"})),
             ("send_message", "send") => json(json!({"on_its_way": {"to": "Ada"}})),
             ("manage_schedules", "create") => json(json!({"next": "2026-11-22T09:00:00+01:00"})),
             _ => panic!("{call:?}"),
@@ -56,9 +59,16 @@ impl World {
 }
 
 fn tools() -> Vec<ToolSpec> {
-    ["get_time", "manage_knowledge", "manage_schedules", "send_message", "run_plugin_tool"]
-        .map(|name| ToolSpec { name: name.into(), description: String::new(), schema: json!({}) })
-        .into()
+    [
+        "get_time",
+        "manage_knowledge",
+        "manage_schedules",
+        "send_message",
+        "run_plugin_tool",
+        "text_to_speech",
+    ]
+    .map(|name| ToolSpec { name: name.into(), description: String::new(), schema: json!({}) })
+    .into()
 }
 
 fn message(role: MessageRole, turn: TurnId, parts: Vec<Part>) -> Arc<Message> {
@@ -95,8 +105,13 @@ impl Chat {
     }
 
     fn hear(&mut self, source: &str, text: &str) -> String {
-        let turn = TurnId::new();
-        self.history.push(said(turn, source, text));
+        self.history.push(said(TurnId::new(), source, text));
+        self.reply()
+    }
+
+    /// What is answered to what was said last.
+    fn reply(&mut self) -> String {
+        let turn = self.history.last().and_then(|last| last.turn).expect("somebody spoke");
         self.steps.clear();
         for _ in 0..8 {
             match self.answer(&tools()) {
@@ -117,6 +132,19 @@ impl Chat {
         let text = "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: telegram\nSender: owner\nAttached file: a cat.png (image/png, 3 bytes), id b1\nText: look";
         let part = Part::new(PartBody::Text { text: text.to_owned() }, Provenance::Owner);
         self.history.push(message(MessageRole::User, turn, vec![part]));
+    }
+
+    /// Somebody speaks, and this was heard.
+    fn get_recording(&mut self, heard: Option<Heard>) {
+        let mut recording = FilePart::new(
+            BlobRef { id: BlobId::new(), sha256: String::new(), mime: "audio/ogg".into(), size: 3 },
+            "voice.ogg",
+        );
+        recording.heard = heard;
+        let spoken = said(TurnId::new(), "telegram", "");
+        let mut spoken = Arc::unwrap_or_clone(spoken);
+        spoken.parts.push(Part::new(PartBody::Audio(recording), Provenance::Owner));
+        self.history.push(Arc::new(spoken));
     }
 
     fn answer(&self, tools: &[ToolSpec]) -> Answer {
@@ -211,6 +239,21 @@ fn a_file_goes_back() {
     assert_eq!(chat.say("Send it back!"), "I have sent you a cat.png.");
     let call = r#"send_message {"action":"send","files":[{"id":"b1","name":"a cat.png"}]}"#;
     assert_eq!(chat.steps, [[call]]);
+}
+
+#[test]
+fn a_recording_is_answered_like_words() {
+    let mut chat = Chat::default();
+    chat.get_recording(Some(Heard::Words("Remember that I like tea.".into())));
+    assert_eq!(chat.reply(), "I will remember: I like tea");
+    chat.get_recording(Some(Heard::Nothing("it was refused".into())));
+    assert_eq!(chat.reply(), "I could not hear your recording: it was refused.");
+    chat.get_recording(None);
+    assert!(chat.reply().contains("`[transcription]`"));
+    assert_eq!(chat.say("say good morning"), "I have said it.");
+    let made = r#"text_to_speech {"text":"good morning"}"#;
+    let sent = r#"send_message {"action":"send","files":[{"id":"f1","name":"speech.ogg"}]}"#;
+    assert_eq!(chat.steps, [[made], [sent]]);
 }
 
 #[test]

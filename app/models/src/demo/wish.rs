@@ -27,6 +27,10 @@ pub(crate) enum Wish {
         parameters: Value,
     },
     SendFile,
+    /// These words, as a recording.
+    Say(String),
+    /// A recording was not heard.
+    Unheard(String),
     /// A schedule has come due.
     Reminder(String),
     /// What a plugin's tool came to, which is data whatever it says.
@@ -52,6 +56,7 @@ const PATTERNS: &[(&str, Read)] = &[
     ("remind me *", |text| Some(remind(text))),
     ("send it back", |_| Some(Wish::SendFile)),
     ("send me the file", |_| Some(Wish::SendFile)),
+    ("say *", |words| Some(Wish::Say(words.to_owned()))),
     ("throw the die", |_| plugins::read("throw_die of dice")),
     ("run *", plugins::read),
 ];
@@ -60,7 +65,10 @@ const PATTERNS: &[(&str, Read)] = &[
 pub(crate) fn read(ask: &Ask) -> Vec<Wish> {
     let texts = ask.texts.iter();
     match ask.speaker {
-        Speaker::Person => texts.flat_map(|text| in_text(text)).collect(),
+        Speaker::Person => {
+            let unheard = ask.deaf.iter().cloned().map(Wish::Unheard);
+            texts.flat_map(|text| in_text(text)).chain(unheard).collect()
+        }
         Speaker::Schedule => texts.cloned().map(Wish::Reminder).collect(),
         Speaker::Plugin => texts.cloned().map(Wish::LateResult).collect(),
     }

@@ -13,7 +13,7 @@ use super::calls::WholeCall;
 use super::notes;
 use crate::config::ToolDialect;
 use famulus_core::message::{
-    FilePart, Message, MessageRole, Part, PartBody, Provenance, ToolCall, ToolResult,
+    FilePart, Heard, Message, MessageRole, Part, PartBody, Provenance, ToolCall, ToolResult,
 };
 use serde_json::{Map, Value, value::RawValue};
 use std::fmt::Write as _;
@@ -44,6 +44,17 @@ pub(crate) enum Piece {
 pub(crate) enum AudioFormat {
     Wav,
     Mp3,
+}
+
+impl AudioFormat {
+    /// The format in which a model is sent recordings of this media type.
+    pub(crate) fn of(mime: &str) -> Option<Self> {
+        match mime {
+            "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => Some(Self::Wav),
+            "audio/mpeg" | "audio/mp3" => Some(Self::Mp3),
+            _ => None,
+        }
+    }
 }
 
 /// What the provider can take.
@@ -135,17 +146,15 @@ impl History<'_> {
         }
     }
 
+    /// What was written down of a recording stays what is read of it, whatever model comes later.
     fn audio(&self, file: &FilePart) -> Piece {
-        let format = match file.blob.mime.as_str() {
-            "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => Some(AudioFormat::Wav),
-            "audio/mpeg" | "audio/mp3" => Some(AudioFormat::Mp3),
-            _ => None,
-        };
-        match format {
-            Some(format) if self.shape.audio => Piece::Audio(file.clone(), format),
-            Some(_) => Piece::Text(notes::file_left_out(file, "this model hears no audio")),
-            None => {
-                Piece::Text(notes::file_left_out(file, "its format is not one that models hear"))
+        match (&file.heard, AudioFormat::of(&file.blob.mime)) {
+            (Some(Heard::Words(words)), _) => Piece::Text(notes::heard(file, words)),
+            (Some(Heard::Nothing(why)), _) => Piece::Text(notes::not_heard(file, why)),
+            (None, Some(format)) if self.shape.audio => Piece::Audio(file.clone(), format),
+            (None, Some(_)) => Piece::Text(notes::not_heard(file, "this model hears no audio")),
+            (None, None) => {
+                Piece::Text(notes::not_heard(file, "its format is not one that models hear"))
             }
         }
     }

@@ -62,7 +62,7 @@ fn stored(mut message: Message, provider: &str, bytes: &[u8]) -> Message {
 
 fn file(name: &str, mime: &str) -> FilePart {
     let blob = BlobRef { id: ID, sha256: String::new(), mime: mime.into(), size: 3 };
-    FilePart { blob, name: name.into() }
+    FilePart::new(blob, name)
 }
 
 fn shape(dialect: ToolDialect) -> Shape {
@@ -274,7 +274,8 @@ fn files_are_shown_or_named() {
     of(
         PartBody::Audio(file("a.ogg", "audio/ogg")),
         &noted(&format!(
-            "a.ogg (audio/ogg, 3 bytes), {id}; not shown: its format is not one that models hear"
+            "a.ogg (audio/ogg, 3 bytes), {id}; not shown: its format is not one that models hear; \
+             nobody has heard it, so tell whoever sent it"
         )),
     );
     let blind = Shape { images: false, audio: false, ..shape(ToolDialect::Auto) };
@@ -282,6 +283,11 @@ fn files_are_shown_or_named() {
         wire(vec![with(PartBody::Image(file("a.png", "image/png")))], &blind),
         noted(&format!("a.png (image/png, 3 bytes), {id}; not shown: this model sees no images"))
     );
+    // What was heard once is read by every model that comes later, also by one that hears.
+    let mut recording = file("a.mp3", "audio/mpeg");
+    recording.heard = Some(famulus_core::message::Heard::Words("good morning".into()));
+    let read = wire(vec![with(PartBody::Audio(recording))], &shape(ToolDialect::Auto));
+    assert!(read.contains("good morning") && !read.contains("input_audio"), "{read}");
     // What the header of a message names already is not named twice.
     let mut named =
         user(&format!("Attached file: a.pdf (application/pdf, 3 bytes), {id}\nText: look"));

@@ -99,6 +99,10 @@ impl Model for OpenAi {
         PROVIDER
     }
 
+    fn hears(&self, _: Option<&str>, mime: &str) -> bool {
+        self.provider.shape.audio && history::AudioFormat::of(mime).is_some()
+    }
+
     fn ask(&self, request: ModelRequest) -> ModelStream {
         let call = Call::new(Arc::clone(&self.provider), request);
         futures::stream::try_unfold(call, |mut call| async move {

@@ -3,6 +3,7 @@
 //! Each note stands in brackets and begins with `system:`, so that neither the model nor a reader
 //! takes it for the words of the person or of the model.
 
+use famulus_core::fence::fence;
 use famulus_core::message::{FilePart, Sentinel};
 use famulus_core::tool::ToolOutput;
 
@@ -18,6 +19,8 @@ pub(crate) const INTERRUPTED: &str = "[system: the answer above was cut off; go 
 const ERROR: &str = "[error] ";
 const UNKNOWN: &str = "[outcome unknown] ";
 const DENIED: &str = "[denied] ";
+/// Characters of a recording's words that are sent: about an hour.
+const WORDS: usize = 60_000;
 /// Stands for an output without any text: some servers refuse empty content.
 const EMPTY: &str = "[no output]";
 
@@ -79,9 +82,45 @@ pub(crate) fn file_left_out(file: &FilePart, why: &str) -> String {
     )
 }
 
+/// What was said in a recording. It stands in a fence: a recording that somebody passed on may say
+/// what its sender would not.
+pub(crate) fn heard(file: &FilePart, words: &str) -> String {
+    let mut text = self::file(file);
+    text.push('\n');
+    fence(&mut text, "the words in it, as they were understood by a transcription", words, WORDS);
+    text
+}
+
+/// Whoever sent it learns that it was not heard.
+pub(crate) fn not_heard(file: &FilePart, why: &str) -> String {
+    file_left_out(file, &format!("{why}; nobody has heard it, so tell whoever sent it"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use famulus_core::blob::BlobRef;
+    use famulus_core::ids::BlobId;
+
+    #[test]
+    fn the_words_of_a_recording_stand_between_marks() {
+        let blob = BlobRef {
+            id: BlobId(uuid::Uuid::nil()),
+            sha256: String::new(),
+            mime: "audio/ogg".into(),
+            size: 3,
+        };
+        let file = FilePart::new(blob, "a.ogg");
+        let head = "[file: a.ogg (audio/ogg, 3 bytes), id 00000000-0000-0000-0000-000000000000";
+        let told = heard(&file, "good\nmorning");
+        let (first, rest) = told.split_once('\n').unwrap();
+        assert_eq!(first, format!("{head}]"));
+        let opens = "--- the words in it, as they were understood by a transcription; ends at ";
+        assert!(rest.starts_with(opens) && rest.contains("---\ngood\nmorning\n---"), "{rest}");
+        let told = not_heard(&file, "it was refused");
+        let expected = "; not shown: it was refused; nobody has heard it, so tell whoever sent it]";
+        assert_eq!(told, format!("{head}{expected}"));
+    }
 
     #[test]
     fn outcomes_are_marked() {

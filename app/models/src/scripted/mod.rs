@@ -6,6 +6,7 @@
 //! Each request takes the next [`Scenario`] of the queue, or the standing one. What was received is
 //! kept for looking at.
 
+mod audio;
 mod scenario;
 mod script;
 mod wire;
@@ -200,19 +201,18 @@ async fn serve(
         headers: headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         body: body.to_vec(),
     };
-    if !received.path.ends_with("/chat/completions") {
+    let asked = ["/chat/completions", "/audio/transcriptions", "/audio/speech"]
+        .into_iter()
+        .find(|asked| received.path.ends_with(asked));
+    let Some(asked) = asked else {
         return refuse(StatusCode::NOT_FOUND, "there is nothing at this path");
-    }
+    };
     let bearer = shared.key.as_ref().map(|key| format!("Bearer {key}"));
     let authorized = bearer.is_none() || bearer.as_deref() == received.header("authorization");
     let scenario = shared.receive(received);
     if !authorized {
         return refuse(StatusCode::UNAUTHORIZED, "the key is missing or wrong");
     }
-    let request = match wire::read(&body) {
-        Ok(request) => request,
-        Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
-    };
     let ended = shared.tasks.token();
     let watch = HangUp::new(move || shared.hung_up.send_modify(|count| *count += 1));
     if matches!(scenario, Scenario::Deaf) {
@@ -220,7 +220,17 @@ async fn serve(
         watch.came_to_its_end();
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
     }
-    scenario.script(&request).into_response(ended, watch)
+    let script = match asked {
+        "/chat/completions" => wire::read(&body).map(|request| scenario.script(&request)),
+        _ if scenario.is_blind() => Ok(scenario.script(&wire::Request::default())),
+        "/audio/transcriptions" => audio::transcription(&headers, body.to_vec()).await,
+        _ => audio::speech(&body),
+    };
+    let script = match script {
+        Ok(script) => script,
+        Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
+    };
+    script.into_response(ended, watch)
 }
 
 fn refuse(status: StatusCode, reason: &str) -> Response {

@@ -113,6 +113,14 @@ impl FromStr for Scenario {
 }
 
 impl Scenario {
+    /// Whether it is the same whatever was asked.
+    pub(super) fn is_blind(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy { .. } | Self::Status(_) | Self::Redirect(_) | Self::Page | Self::Script(_)
+        )
+    }
+
     pub(super) fn script(self, request: &Request) -> Script {
         let demo = || wire::frames(request, &request.answer());
         let send = |frames: Vec<Bytes>| frames.into_iter().map(Step::Send).collect::<Vec<_>>();

@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// Bytes of the pieces in which arguments are sent.
 const PIECE: usize = 12;
 
+#[derive(Default)]
 pub(crate) struct Request {
     model: String,
     system: String,

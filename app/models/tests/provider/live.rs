@@ -74,8 +74,7 @@ async fn what_describes_no_provider_changes_nothing() {
 /// A message with a picture and a sound, and a tool to use.
 fn seen_and_heard() -> ModelRequest {
     let files = Files::default();
-    let file =
-        |mime: &str, name: &str| FilePart { blob: files.add(mime, b"abc", 3), name: name.into() };
+    let file = |mime: &str, name: &str| FilePart::new(files.add(mime, b"abc", 3), name);
     let bodies =
         [PartBody::Image(file("image/png", "a.png")), PartBody::Audio(file("audio/wav", "a.wav"))];
     let parts = bodies.into_iter().map(|body| Part::new(body, Provenance::Owner)).collect();

@@ -8,6 +8,8 @@ mod live;
 #[cfg(test)]
 mod origin;
 #[cfg(test)]
+mod speech;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod wire;

@@ -60,12 +60,17 @@ impl Blobs for Files {
     }
 }
 
-/// A client of the server, set up by TOML lines beside its address and name.
-pub(crate) fn client(server: &Scripted, extra: &str) -> Arc<dyn Model> {
+/// Clients want to know how the process speaks TLS.
+pub(crate) fn installed_tls() {
     static TLS: Once = Once::new();
     TLS.call_once(|| {
         rustls::crypto::aws_lc_rs::default_provider().install_default().unwrap();
     });
+}
+
+/// A client of the server, set up by TOML lines beside its address and name.
+pub(crate) fn client(server: &Scripted, extra: &str) -> Arc<dyn Model> {
+    installed_tls();
     // Two messages show which part went where; whoever says otherwise in `extra` gets it.
     let parts = if extra.contains("system_prompt") { "" } else { "system_prompt = 'separate'\n" };
     let toml = format!("base_url = '{}'\nname = 'm'\n{parts}{extra}", server.base_url());

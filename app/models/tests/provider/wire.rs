@@ -257,14 +257,14 @@ async fn files_are_read_while_the_body_is_made() {
         message(MessageRole::User, parts)
     };
     let image = |blob: &famulus_core::blob::BlobRef, name: &str| {
-        PartBody::Image(FilePart { blob: blob.clone(), name: name.into() })
+        PartBody::Image(FilePart::new(blob.clone(), name))
     };
     let with = |messages| {
         let blobs: Arc<dyn famulus_core::blob::Blobs> = files.clone();
         famulus_core::model::ModelRequest { blobs, ..request(messages, [].into()) }
     };
 
-    let audio = PartBody::Audio(FilePart { blob: wav.clone(), name: "a.wav".into() });
+    let audio = PartBody::Audio(FilePart::new(wav.clone(), "a.wav"));
     let heard = hear(&model, with(vec![look(vec![image(&small, "a.png"), audio])])).await;
     assert!(heard.error.is_none(), "{heard:?}");
     assert_eq!(

@@ -94,6 +94,7 @@ fn driver(store: &Store) -> anyhow::Result<Driver> {
         events: store.clone(),
         viewers: Arc::new(Nobody),
         model: Models::from_config(famulus_models::Config::default())?,
+        transcriber: None,
         tools: Arc::new(NoTools),
         knowledge: store.clone(),
         blobs: store,

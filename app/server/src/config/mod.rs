@@ -33,6 +33,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     pub owner: Owner,
     pub model: famulus_models::Config,
+    pub transcription: famulus_models::speech::TranscriptionConfig,
+    pub speech: famulus_models::speech::SpeechConfig,
     pub turns: Turns,
     pub queue: Queue,
     pub retention: famulus_store::Retention,

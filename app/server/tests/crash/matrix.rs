@@ -246,8 +246,8 @@ async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
         let cut = person.say(one, cut, Meeting::Queue).await?;
         until_begun(person, &cut).await?;
         person.say(one, Script::new(&[&[Word::Note]]), Meeting::Steer).await?;
-        let file = person.upload(a_file()).await?;
-        person.say(one, Script { file: Some(file), ..Script::default() }, Meeting::Queue).await
+        let recording = person.speak(format!("the words of {}", Uuid::now_v7())).await?;
+        person.say(one, Script { file: Some(recording), ..Script::default() }, Meeting::Queue).await
     };
     let second = async {
         let ignored = Script { ignored: true, ..Script::new(&[&[Word::C]]) };

@@ -42,4 +42,5 @@ mod telegram;
 mod terminal;
 mod unread;
 mod viewers;
+mod voices;
 mod world;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 const TOKEN: &str = "99:the-bot's-secret";
 
-fn setup(signal: &Signal) -> Setup {
+pub(crate) fn setup(signal: &Signal) -> Setup {
     let demo = famulus_models::Config::default();
     Setup::configured(demo).set(|config| {
         config.channels.signal.url = Some(signal.base_url().parse().unwrap());
@@ -23,7 +23,7 @@ async fn code(signal: &Signal, to: &str) -> String {
 }
 
 /// Lets somebody in as an account of the owner's, or as a member.
-async fn let_in(world: &World, signal: &Signal, user: &User, is_owner: bool) {
+pub(crate) async fn let_in(world: &World, signal: &Signal, user: &User, is_owner: bool) {
     signal.write(user, "let me in");
     pair(world, &code(signal, &user.id).await, is_owner).await;
 }

@@ -147,12 +147,12 @@ impl Client {
     }
 
     /// Stores a file. One content is one file, however often it is sent.
-    pub(crate) async fn upload(&self, bytes: &[u8]) -> Result<Uuid> {
+    pub(crate) async fn upload(&self, bytes: &[u8], media_type: &str) -> Result<Uuid> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             if let Some(url) = self.url_of("/v1/blobs") {
                 let request = self.http.post(url).bearer_auth(&self.token).timeout(ANSWER);
-                let request = request.header("content-type", "text/plain").body(bytes.to_vec());
+                let request = request.header("content-type", media_type).body(bytes.to_vec());
                 match request.send().await {
                     Ok(answer) if answer.status().is_success() => {
                         return id(&answer.json().await?, "id");

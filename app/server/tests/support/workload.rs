@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use parking_lot::Mutex;
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -73,6 +74,8 @@ pub(crate) struct Log {
     numbers: AtomicU64,
     /// Files that were stored.
     pub(crate) files: Mutex<Vec<(Uuid, Vec<u8>)>>,
+    /// What was said in those that are recordings.
+    pub(crate) recordings: Mutex<HashMap<Uuid, String>>,
     /// Turns that somebody took from the dead letters.
     pub(crate) retried: Mutex<Vec<Uuid>>,
 }
@@ -187,9 +190,17 @@ impl Person {
 
     /// Stores a file.
     pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Result<Uuid> {
-        let file = self.client.upload(&bytes).await?;
+        let file = self.client.upload(&bytes, "text/plain").await?;
         self.log.files.lock().push((file, bytes));
         Ok(file)
+    }
+
+    /// Stores a recording of these words.
+    pub(crate) async fn speak(&self, words: String) -> Result<Uuid> {
+        let recording = self.client.upload(words.as_bytes(), "audio/ogg").await?;
+        self.log.files.lock().push((recording, words.clone().into_bytes()));
+        self.log.recordings.lock().insert(recording, words);
+        Ok(recording)
     }
 
     pub(crate) async fn schedule(&self, conversation: Uuid, script: Script) -> Result<()> {
@@ -290,7 +301,11 @@ async fn talk(
                 try_join_all(scripts.map(say)).await?;
             }
             9 => {
-                let file = person.upload(sent.key.into_bytes()).await?;
+                let file = if seed.percent(50) {
+                    person.speak(sent.key).await?
+                } else {
+                    person.upload(sent.key.into_bytes()).await?
+                };
                 let script = Script { file: Some(file), ..random_script(seed) };
                 person.say(conversation, script, Meeting::Queue).await?;
             }

@@ -12,6 +12,7 @@ use crate::support::{
 };
 use anyhow::{Result, bail, ensure};
 use famulus_lifecycle::Tasks;
+use famulus_models::scripted::Scripted;
 use famulus_scripted_telegram::Telegram;
 use futures::FutureExt;
 use std::{fs, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -55,6 +56,8 @@ pub(crate) struct World {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) counter: Counter,
     pub(crate) receiver: Receiver,
+    /// Who listens to recordings.
+    pub(crate) listener: Scripted,
     /// Where people chat, if they do.
     pub(crate) telegram: Option<Telegram>,
     pub(crate) log: Arc<Log>,
@@ -95,6 +98,7 @@ impl World {
         let folder = tempfile::tempdir()?;
         let counter = Counter::start(&tasks).await?;
         let receiver = Receiver::start(&tasks).await?;
+        let listener = Scripted::start().await?;
         let database = Database::create(&settings.server).await?;
         let token = folder.path().join("token");
         let arguments = [
@@ -102,6 +106,7 @@ impl World {
             ("--token-file", token.display().to_string()),
             ("--counter", counter.address.to_string()),
             ("--webhook", receiver.url.clone()),
+            ("--listener", listener.base_url().to_string()),
             ("--lease-ms", settings.lease.as_millis().to_string()),
             ("--pace-ms", settings.pace.as_millis().to_string()),
             ("--max-attempts", settings.max_attempts.to_string()),
@@ -119,6 +124,7 @@ impl World {
             fleet: Arc::new(fleet),
             counter,
             receiver,
+            listener,
             telegram,
             log: Arc::default(),
             settings,

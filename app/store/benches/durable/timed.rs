@@ -6,7 +6,7 @@ use famulus_core::{
     StoreError,
     event::{Envelope, EventId},
     ids::{MessageId, TurnId},
-    message::{Message, ToolResult},
+    message::{Heard, Message, ToolResult},
     tool::{CallKey, ToolOutput},
     turn::{
         Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, RecordedCall, ReplyRecord, TurnLog,
@@ -113,6 +113,17 @@ impl TurnLog for Timed {
         events: Vec<Arc<Envelope>>,
     ) -> Result<Arc<Message>, StoreError> {
         self.log.record_interrupted(fence, turn, message, shown, events).await
+    }
+
+    async fn record_heard(
+        &self,
+        fence: &Fence,
+        turn: TurnId,
+        message: MessageId,
+        part: usize,
+        heard: &Heard,
+    ) -> Result<(), StoreError> {
+        self.log.record_heard(fence, turn, message, part, heard).await
     }
 
     async fn record_reply(

@@ -88,6 +88,7 @@ fn driver(store: &Store, clocks: &Arc<Clocks>) -> Driver {
         events: Arc::new(store.clone()),
         viewers: Arc::new(Nobody),
         model: Arc::new(Instantly),
+        transcriber: None,
         tools: Arc::new(Without),
         knowledge: Arc::new(store.clone()),
         blobs: Arc::new(store.clone()),

@@ -6,6 +6,7 @@ use famulus_core::Clock;
 use famulus_core::knowledge::KnowledgeStore;
 use famulus_core::post::{Post, Way};
 use famulus_core::schedule::ScheduleStore;
+use famulus_core::speech::Speaker;
 use std::sync::Arc;
 
 /// What the built-in tools reach the world through.
@@ -17,6 +18,8 @@ pub struct Ports {
     pub post: Arc<dyn Post>,
     /// The channels on which people are reached.
     pub ways: Vec<Way>,
+    /// Who says words aloud, where somebody does.
+    pub speaker: Option<Arc<dyn Speaker>>,
     pub plugins: PluginPorts,
 }
 
@@ -37,6 +40,7 @@ builtin! {
     manage_knowledge::ManageKnowledge,
     manage_schedules::ManageSchedules,
     send_message::SendMessage,
+    text_to_speech::TextToSpeech,
     manage_plugins::ManagePlugins,
     run_plugin_tool::RunPluginTool,
 }

@@ -179,6 +179,7 @@ fn every_action() -> Vec<(&'static str, Value, Effect, Repeat, bool)> {
             safe,
             true,
         ),
+        ("text_to_speech", json!({"text": "hello"}), Effect::External, safe, false),
         ("manage_plugins", json!({"action": "list"}), read, safe, false),
         ("manage_plugins", json!({"action": "show", "name": "weather"}), read, safe, false),
         (

@@ -3,8 +3,10 @@
 
 pub mod plugins;
 mod post;
+mod speaker;
 
 pub use post::{FakePost, ways};
+pub use speaker::FakeSpeaker;
 
 use async_trait::async_trait;
 use famulus_core::Clock;

@@ -199,6 +199,15 @@ impl LateCalls for FakeRevisions {
 pub struct FakeBlobs(Mutex<Vec<(PersonId, BlobRef, bytes::Bytes)>>);
 
 impl FakeBlobs {
+    /// Owner, media type and bytes of each.
+    pub fn stored(&self) -> Vec<(PersonId, String, Vec<u8>)> {
+        let files = self.0.lock();
+        files
+            .iter()
+            .map(|(owner, blob, bytes)| (*owner, blob.mime.clone(), bytes.to_vec()))
+            .collect()
+    }
+
     pub fn add(&self, person: PersonId, mime: &str, bytes: &'static [u8]) -> BlobRef {
         let blob = BlobRef {
             id: BlobId::new(),

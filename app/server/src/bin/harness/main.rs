@@ -57,6 +57,9 @@ struct Args {
     /// The scripted Telegram whose bot it is
     #[arg(long)]
     telegram: Option<Url>,
+    /// Who listens to recordings
+    #[arg(long)]
+    listener: Url,
     /// How long a lease lasts without a heartbeat
     #[arg(long, default_value_t = 1000)]
     lease_ms: u64,
@@ -152,6 +155,8 @@ fn config(args: &Args) -> Config {
     config.channels.telegram.token =
         args.telegram.as_ref().map(|_there_is_one| TELEGRAM_TOKEN.into());
     config.channels.telegram.base_url.clone_from(&args.telegram);
+    config.transcription.base_url = Some(args.listener.clone());
+    config.transcription.name = Some("scripted".to_owned());
     config.queue.max_attempts = args.max_attempts;
     config.queue.lease_seconds = args.lease_ms as f64 / 1000.0;
     config.queue.grace_seconds = 0.2;

@@ -9,9 +9,9 @@ use crate::world::{Setup, World};
 use famulus_scripted_telegram::{Telegram, User};
 use serde_json::json;
 
-const TOKEN: &str = "99:the-bot's-secret";
+pub(crate) const TOKEN: &str = "99:the-bot's-secret";
 
-fn setup(telegram: &Telegram) -> Setup {
+pub(crate) fn setup(telegram: &Telegram) -> Setup {
     let demo = famulus_models::Config::default();
     Setup::configured(demo).set(|config| {
         config.channels.telegram.token = Some(TOKEN.to_owned().into());
@@ -28,7 +28,7 @@ async fn code(telegram: &Telegram, user: &User) -> String {
 }
 
 /// Lets somebody in as an account of the owner's, or as a member.
-async fn let_in(world: &World, telegram: &Telegram, user: &User, is_owner: bool) {
+pub(crate) async fn let_in(world: &World, telegram: &Telegram, user: &User, is_owner: bool) {
     let code = code(telegram, user).await;
     let mut body = json!({ "code": code });
     if is_owner {

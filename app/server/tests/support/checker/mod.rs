@@ -10,6 +10,7 @@ mod chats;
 mod constraints;
 mod deliveries;
 mod files;
+mod heard;
 pub(crate) mod leases;
 mod order;
 mod queue;
@@ -47,6 +48,7 @@ pub(crate) async fn check(world: &World, faults: Faults) -> Result<Vec<String>> 
     leases::check(&world.database.admin, &mut found).await?;
     shown::check(world, &tables, faults, &mut found).await?;
     files::check(world, &mut found).await?;
+    heard::check(world, &tables, &mut found);
     constraints::check(&world.database.admin, &mut found).await?;
     Ok(found)
 }
