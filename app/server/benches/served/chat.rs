@@ -49,7 +49,8 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     let telegram = Telegram::start(TOKEN).await?;
     let base = telegram.base_url();
     let settings = [
-        ("FAMULUS_CHANNELS__TELEGRAM__TOKEN", TOKEN),
+        ("FAMULUS_CHANNELS__TELEGRAM__TOKEN__ENV", "BOT"),
+        ("BOT", TOKEN),
         ("FAMULUS_CHANNELS__TELEGRAM__BASE_URL", &base),
     ];
     let server = Server::start_with(request, &model.url, &settings).await?;
