@@ -22,8 +22,12 @@
 {{- if and .Values.app.ingress.enabled (not .Values.app.ingress.host) }}
 {{- fail "app.ingress.enabled is true, but app.ingress.host is empty: name the host under which Famulus is reached" }}
 {{- end }}
-{{- if and .Values.app.model.baseUrl (not .Values.app.model.name) }}
-{{- fail "app.model.baseUrl is set, but app.model.name is empty: name the model to ask for" }}
+{{- range $provider := list "model" "transcription" "speech" }}
+{{- with index $.Values.app $provider }}
+{{- if and .baseUrl (not .name) }}
+{{- fail (printf "app.%s.baseUrl is set, but app.%s.name is empty: name the model to ask for" $provider $provider) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- include "famulus.validateBackup" . }}
 {{- include "famulus.validateRestore" . }}
