@@ -68,7 +68,9 @@ impl Tool for TextToSpeech {
     async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError> {
         let Arguments { text } = typed(arguments)?;
         let Some(speaker) = &self.speaker else {
-            return Err(ToolError::call("nothing speaks here; `[speech]` of the configuration names it"));
+            return Err(ToolError::call(
+                "nothing speaks here; `[speech]` of the configuration names it",
+            ));
         };
         let text = text.trim();
         if text.is_empty() {
@@ -123,9 +125,8 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_said_is_refused_with_the_reason() {
         let mut bench = Bench::new();
-        let mut refused = async |text: &str| {
-            bench.error("text_to_speech", json!({"text": text})).await
-        };
+        let mut refused =
+            async |text: &str| bench.error("text_to_speech", json!({"text": text})).await;
         assert!(refused("  ").await.contains("is empty"));
         assert!(refused(&"a".repeat(101)).await.contains("101 characters, at most 100"));
         assert!(refused("fail").await.contains("`speech`"));
