@@ -279,7 +279,9 @@ mod tests {
     /// [`KEYS`] and the components' structs agree: where one has a secret, so has the other.
     #[test]
     fn a_reference_in_the_file_is_a_secret_in_the_struct() {
-        let text = format!("{}\n[model.headers]\nX-Title.env = \"TITLE\"\n", uncommented());
+        let headers = ["model", "transcription", "speech"]
+            .map(|section| format!("[{section}.headers]\nX-Title.env = \"TITLE\"\n"));
+        let text = format!("{}\n{}", uncommented(), headers.concat());
         let mut secrets = 0;
         let config = extract(merge(&figment(&text), None).unwrap(), &mut |_, _| {
             secrets += 1;

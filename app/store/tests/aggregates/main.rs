@@ -12,6 +12,7 @@ mod change;
 mod channels;
 mod delivery;
 mod forgotten;
+mod heard;
 mod hints;
 mod isolation;
 mod knowledge;

@@ -63,6 +63,7 @@ const EVERYTHING: &[&str] = &[
     "app.model.baseUrl=http://192.168.1.9:11434/v1,app.model.name=m,app.model.existingSecret=model",
     "--set",
     "app.telegram.existingSecret=bot,app.telegram.baseUrl=http://bots:8081",
+    "--set",
     "app.transcription.baseUrl=http://whisper:9000/v1,app.transcription.name=large,app.speech.baseUrl=https://api.example.org/v1,app.speech.name=tts,app.speech.existingSecret=speech",
     "--set",
     "app.config=x=1,postgres.settings.work_mem=8MB,postgres.persistence.enabled=false",

@@ -94,7 +94,7 @@ fn every_secret_is_made_or_given() {
         ["home-backup-database"],
         "the others are given"
     );
-    assert_eq!(check(everything, &["model", "bot", "s3", "ca", "identity"]), all);
+    assert_eq!(check(everything, &["model", "bot", "speech", "s3", "ca", "identity"]), all);
     assert_eq!(check(restored, &["s3"]), all);
     assert_eq!(check(own_backups, &["mine", "reader"]), keys);
 }
