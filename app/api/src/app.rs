@@ -4,12 +4,12 @@ use crate::{
     auth::CallerCache, body_memory::BodyMemory, config::Config, limits::Limiter,
     readiness::Readiness, routes::lookup::Routes,
 };
-use famulus_core::{Clock, ids::TokenId, runner::Runners, sandbox::Sandboxes};
+use famulus_core::{Clock, ids::TokenId, linking::Linker, runner::Runners, sandbox::Sandboxes};
 use famulus_reception::Reception;
 use famulus_store::Store;
 use famulus_viewers::Hub;
 use jiff::Timestamp;
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +34,8 @@ pub struct Api {
     pub configured: watch::Receiver<Configured>,
     /// The channels on which people are heard.
     pub hearing: Vec<String>,
+    /// Who links accounts to the program of a channel, by the channel's name.
+    pub linkers: BTreeMap<String, Arc<dyn Linker>>,
     /// How the backups stand; `None` where somebody else sees to them.
     pub backups: watch::Receiver<Option<Standing>>,
     /// When the process started.

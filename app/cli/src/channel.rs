@@ -4,6 +4,7 @@ use famulus_core::clock::{Clock as _, SystemClock};
 use qrcode::{Color, QrCode};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 use crate::clean::one_line;
 use crate::client::Client;
@@ -12,7 +13,10 @@ use crate::output::Output;
 use crate::paint::Colour;
 use crate::people::find;
 use crate::table::{duration, table};
-use crate::wire::{Channels, Invitation};
+use crate::wire::{BegunLink, Channels, FinishedLink, Invitation};
+
+/// How long somebody may take to scan a code; platforms give up sooner.
+const SCANNED: Duration = Duration::from_mins(4);
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChannelArgs {
@@ -27,6 +31,11 @@ pub struct ChannelArgs {
 enum Action {
     /// Show which are heard, and why one is not (what happens without a subcommand)
     Status,
+    /// Link an account to the program of a channel, by a code that a phone scans
+    Link {
+        /// The channel, such as `signal`
+        channel: String,
+    },
     /// Make a link, good for 15 minutes and once, by which your own account there becomes known
     Pair {
         /// The channel, such as `telegram`
@@ -43,6 +52,7 @@ pub(crate) async fn run(
     output: &mut Output,
 ) -> Result<(), Error> {
     match args.action {
+        Some(Action::Link { channel }) => link(&channel, args.json, client, output).await,
         None | Some(Action::Status) => status(args.json, client, output).await,
         Some(Action::Pair { channel, person }) => {
             let person = match person {
@@ -53,6 +63,38 @@ pub(crate) async fn run(
             pair(&body, args.json, client, output).await
         }
     }
+}
+
+async fn link(
+    channel: &str,
+    as_json: bool,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Error> {
+    let body = json!({ "channel": channel });
+    let begun: BegunLink = client.send(Method::POST, &["v1", "links"], &body, "a link").await?;
+    let finish = json!({"channel": channel, "link": begun.link});
+    if as_json {
+        output.print(&format!("{:#}", json!({"link": begun.link})))?;
+    } else {
+        output.print(&format!(
+            "On the phone that has the account, choose to link a device, and scan this within a \
+             minute:\n\n{}",
+            one_line(&begun.link)
+        ))?;
+        if let (Some(_), Colour::On) = (output.screen(), output.colour()) {
+            output.write(&scannable(&begun.link))?;
+        }
+    }
+    let done: FinishedLink =
+        client.wait_for(&["v1", "links", "finish"], &finish, SCANNED, "a linked account").await?;
+    let account = one_line(&done.account);
+    if as_json {
+        return output.print(&format!("{:#}", json!({ "account": account })));
+    }
+    output.print(&format!(
+        "{account} is linked. famulus channel shows when it is heard; then write to it."
+    ))
 }
 
 async fn pair(

@@ -82,6 +82,18 @@ impl Client {
         self.read(self.request(method, path).json(body), what).await
     }
 
+    /// Posts what takes as long as somebody takes to do their part.
+    pub(crate) async fn wait_for<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+        limit: Duration,
+        what: &'static str,
+    ) -> Result<T, Error> {
+        let request = self.request(Method::POST, path).json(body);
+        self.read_within(request, limit, what).await
+    }
+
     /// Posts under an idempotency key: sending it again has no further effect.
     pub(crate) async fn post_once<T: DeserializeOwned>(
         &self,
@@ -180,7 +192,16 @@ impl Client {
         request: RequestBuilder,
         what: &'static str,
     ) -> Result<T, Error> {
-        let request = request.timeout(ANSWER).header(ACCEPT, "application/json");
+        self.read_within(request, ANSWER, what).await
+    }
+
+    async fn read_within<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        limit: Duration,
+        what: &'static str,
+    ) -> Result<T, Error> {
+        let request = request.timeout(limit).header(ACCEPT, "application/json");
         let response = request.send().await.map_err(|source| self.broken(source))?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);

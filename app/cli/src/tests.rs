@@ -110,8 +110,18 @@ async fn who_may_speak_is_asked_and_said() {
         ("channel", "/v1/channels", named, &["@famulus_bot"]),
         ("channel", "/v1/channels", json!({"channels": []}), &["docs/CHANNELS.md"]),
         ("channel pair telegram", "/v1/invitations", link, &["15 min", "once", "https://t.me/x?y"]),
+        (
+            "channel link signal",
+            "/v1/links",
+            json!({"link": "sgnl://linkdevice?uuid=a\u{1b}[2J"}),
+            &["sgnl://linkdevice?uuid=a", "+4915550000099 is linked"],
+        ),
     ] {
         peer.script().answers.push((end, 200, answer));
+        if line.starts_with("channel link") {
+            let linked = json!({"account": "+4915550000099"});
+            peer.script().answers.push(("/v1/links/finish", 200, linked));
+        }
         if line == "outbox" {
             // Asked for one state after the other.
             peer.script().answers.push((end, 200, json!({"messages": []})));
@@ -125,6 +135,9 @@ async fn who_may_speak_is_asked_and_said() {
     }
     let asked = |number: usize| peer.heard("POST", "/v1/pairings")[number].body.clone();
     assert_eq!(asked(0), json!({"code": "ABCD2345", "becomes": {"role": "contact"}}));
+
+    let finished = peer.heard("POST", "/v1/links/finish")[0].body.clone();
+    assert_eq!(finished["channel"], "signal", "{finished}");
 
     let invited = peer.heard("POST", "/v1/invitations")[0].body.clone();
     assert_eq!(invited, json!({"channel": "telegram", "person": null}));

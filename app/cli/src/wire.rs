@@ -387,6 +387,18 @@ pub(crate) struct Standing {
     pub(crate) since: Timestamp,
 }
 
+/// A link that a phone scans.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BegunLink {
+    pub(crate) link: String,
+}
+
+/// An account that was linked by it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FinishedLink {
+    pub(crate) account: String,
+}
+
 /// A link by which somebody becomes known.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Invitation {

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod inbound;
 pub mod intake;
 pub mod knowledge;
+pub mod linking;
 pub mod message;
 pub mod model;
 pub mod outbound;

@@ -3,6 +3,7 @@
 use crate::ids::{ConversationId, OutboundId, PersonId, TurnId};
 use crate::inbound::{Address, Attachment};
 use crate::intake::Listener;
+use crate::linking::Linker;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,10 @@ pub trait Channel: Send + Sync + 'static {
     /// Shows what there is of a reply, or that it is being written. What is shown goes by itself.
     async fn grow(&self, _to: &Address, _turn: TurnId, _so_far: &str) -> Result<(), SendError> {
         Ok(())
+    }
+    /// Who links accounts to its program; `None` where there is nothing to link.
+    fn linker(&self) -> Option<Arc<dyn Linker>> {
+        None
     }
     /// Who hears what people write there; `None` where nobody does.
     fn listener(&self) -> Option<Arc<dyn Listener>> {

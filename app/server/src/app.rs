@@ -344,6 +344,7 @@ impl App {
             clock,
             configured: configured.subscribe(),
             hearing,
+            linkers: channels::linkers(&channels),
             backups: backups.subscribe(),
         };
         let serving = async move {

@@ -9,6 +9,7 @@
 //! one, and keeps for a stream that comes only what the mode of the real one keeps.
 
 mod fault;
+mod link;
 mod people;
 mod rpc;
 mod server;

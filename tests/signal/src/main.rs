@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a program that is talked to")]
 
 use famulus_scripted_signal::{Message, Signal, User};
+use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::time::interval;
@@ -21,7 +22,9 @@ async fn main() -> std::io::Result<()> {
     println!("A scripted daemon of signal-cli. Tell famulus of it:\n");
     println!("  FAMULUS_CHANNELS__SIGNAL__URL={}", signal.base_url());
     println!("  FAMULUS_CHANNELS__SIGNAL__SERVES_EVERYBODY=true\n");
-    println!("Write as Ada.");
+    println!(
+        "Write as Ada. `~ WORDS` is a voice note in which they are said; `& LINK` scans a link."
+    );
     let ada = User::new(7, "Ada");
     let mut lines = BufReader::new(stdin()).lines();
     let mut look = interval(LOOK);
@@ -31,9 +34,7 @@ async fn main() -> std::io::Result<()> {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
                 Some(line) if line.trim().is_empty() => {}
-                Some(line) => {
-                    signal.write(&ada, &line);
-                }
+                Some(line) => say(&signal, &ada, &line),
             },
             _tick = look.tick() => {
                 let sent = signal.sent_to(&ada.id);
@@ -43,6 +44,19 @@ async fn main() -> std::io::Result<()> {
                 shown = sent;
             }
         }
+    }
+}
+
+fn say(signal: &Signal, user: &User, line: &str) {
+    if let Some(link) = line.strip_prefix("& ") {
+        signal.scan(link.trim(), &User::new(98, "Another phone"));
+    } else if let Some(words) = line.strip_prefix("~ ") {
+        let id = signal.keep(words.to_owned());
+        let recording = json!({"contentType": "audio/mp4", "filename": null, "id": id,
+            "size": words.len(), "width": null, "height": null, "caption": null});
+        signal.send(user, json!({"message": null, "attachments": [recording]}));
+    } else {
+        signal.write(user, line);
     }
 }
 

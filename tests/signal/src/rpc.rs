@@ -17,7 +17,7 @@ pub(crate) struct Refusal {
 
 type Answer = Result<Value, Refusal>;
 
-fn refusal(code: i64, message: impl Into<String>) -> Refusal {
+pub(crate) fn refusal(code: i64, message: impl Into<String>) -> Refusal {
     Refusal { code, message: message.into(), data: Value::Null }
 }
 
@@ -27,6 +27,11 @@ pub(crate) fn call(world: &mut World, method: &str, asked: &Value) -> Answer {
         "listAccounts" => {
             let all = world.accounts.iter().map(|(number, _)| json!({ "number": number }));
             return Ok(all.collect());
+        }
+        "startLink" => {
+            let now = world.now();
+            let link = world.links.make(now);
+            return Ok(json!({ "deviceLinkUri": link }));
         }
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! The peer: a listener, and what a test does with it.
 
 use crate::fault::Fault;
+use crate::link;
 use crate::people::User;
 use crate::rpc;
 use crate::stream;
@@ -180,6 +181,16 @@ impl Signal {
         self.world().tell(envelope);
     }
 
+    /// A phone that has this account scans a link.
+    pub fn scan(&self, link: &str, user: &User) {
+        self.world().links.scan(link, user);
+    }
+
+    /// How long a link waits for a phone.
+    pub fn set_link_patience(&self, patience: Duration) {
+        self.world().links.patience = Some(patience);
+    }
+
     /// Keeps a file, so that a message can name it; its id.
     pub fn keep(&self, bytes: impl Into<Bytes>) -> String {
         let mut world = self.world();
@@ -342,6 +353,10 @@ async fn call(State(shared): State<Arc<Shared>>, request: Request) -> Response {
             "error": {"code": code, "message": message, "data": data}, "id": id}),
     };
     match fault {
+        // It takes as long as somebody takes to find their phone.
+        None if method == "finishLink" => {
+            answer(whole(link::finish(&shared, &asked["params"]).await))
+        }
         None if id.is_null() => {
             let _unasked = done();
             StatusCode::CREATED.into_response()

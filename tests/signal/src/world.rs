@@ -1,6 +1,7 @@
 //! What there is: the account, what it sent, what is to be told, the files, and the faults that wait.
 
 use crate::fault::Fault;
+use crate::link::Links;
 use crate::people;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -65,6 +66,7 @@ pub(crate) struct World {
     /// To whom it was said of which message that it was read.
     pub(crate) receipts: Vec<(String, i64)>,
     pub(crate) left: Vec<String>,
+    pub(crate) links: Links,
     pub(crate) calls: Vec<(String, Value)>,
 }
 
@@ -86,6 +88,7 @@ impl World {
             typing: Vec::new(),
             receipts: Vec::new(),
             left: Vec::new(),
+            links: Links::default(),
             calls: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a program that is talked to")]
 
 use famulus_scripted_telegram::{Kind, Message, Telegram, User};
+use serde_json::json;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::time::interval;
@@ -21,7 +22,8 @@ async fn main() -> std::io::Result<()> {
     println!("A scripted Telegram. Tell famulus of it:\n");
     println!("  FAMULUS_CHANNELS__TELEGRAM__BASE_URL={}", telegram.base_url());
     println!("  a token of `{TOKEN}`\n");
-    println!("Write as Ada. `!N TEXT` presses the N-th button of the last message that has some.");
+    println!("Write as Ada. `!N` presses the N-th button of the last message that has some.");
+    println!("`~ WORDS` is a voice note in which they are said, `+ FILE` sends a file.");
     let ada = User::new(7, "Ada");
     let mut lines = BufReader::new(stdin()).lines();
     let mut look = interval(LOOK);
@@ -31,12 +33,7 @@ async fn main() -> std::io::Result<()> {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
                 Some(line) if line.trim().is_empty() => {}
-                Some(line) => match line.strip_prefix('!') {
-                    Some(number) => press(&telegram, &ada, number.trim()),
-                    None => {
-                        telegram.write(&ada, &ada.chat(), &line);
-                    }
-                },
+                Some(line) => say(&telegram, &ada, &line),
             },
             _tick = look.tick() => {
                 let sent = telegram.sent_to(ada.id);
@@ -48,6 +45,30 @@ async fn main() -> std::io::Result<()> {
                 shown = sent;
             }
         }
+    }
+}
+
+fn say(telegram: &Telegram, user: &User, line: &str) {
+    if let Some(number) = line.strip_prefix('!') {
+        press(telegram, user, number.trim());
+    } else if let Some(words) = line.strip_prefix("~ ") {
+        let handle = telegram.keep(words.to_owned());
+        let voice = json!({"file_id": handle, "file_unique_id": handle, "duration": 2,
+            "mime_type": "audio/ogg", "file_size": words.len()});
+        telegram.send(user, &user.chat(), json!({ "voice": voice }));
+    } else if let Some(path) = line.strip_prefix("+ ") {
+        match std::fs::read(path) {
+            Ok(bytes) => {
+                let (size, handle) = (bytes.len(), telegram.keep(bytes));
+                let name = path.rsplit('/').next().unwrap_or(path);
+                let document = json!({"file_id": handle, "file_unique_id": handle,
+                    "file_name": name, "file_size": size});
+                telegram.send(user, &user.chat(), json!({ "document": document }));
+            }
+            Err(error) => println!("{path} cannot be read: {error}"),
+        }
+    } else {
+        telegram.write(user, &user.chat(), line);
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod invitations;
 pub(crate) mod knowledge;
+pub(crate) mod links;
 pub(crate) mod me;
 pub(crate) mod messages;
 pub(crate) mod outbox;

@@ -189,6 +189,21 @@ pub(crate) fn table() -> Vec<Route> {
         .gives::<h::invitations::MadeInvitation>()
         .status(201)
         .errors(&[404, 409]),
+        Route::post(
+            "/v1/links",
+            h::links::begin,
+            "Make a link by which an account is linked to the program of a chat channel",
+        )
+        .owner()
+        .takes::<h::links::NewLink>()
+        .gives::<h::links::BegunLink>()
+        .status(201)
+        .errors(&[404, 409]),
+        Route::post("/v1/links/finish", h::links::finish, "Wait until such a link was scanned")
+            .owner()
+            .takes::<h::links::OpenLink>()
+            .gives::<h::links::FinishedLink>()
+            .errors(&[404, 409]),
         Route::get("/v1/channels", h::channels::list, "How the chat channels stand")
             .owner()
             .gives::<h::channels::Channels>(),

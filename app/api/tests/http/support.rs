@@ -130,6 +130,7 @@ impl World {
             })
             .1,
             hearing: vec!["telegram".into()],
+            linkers: std::collections::BTreeMap::new(),
             backups: watch::channel(None).1,
             started: SystemClock.now(),
         };

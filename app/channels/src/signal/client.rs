@@ -135,12 +135,23 @@ impl Client {
         self.ask(method, parameters).await
     }
 
-    async fn ask<T: DeserializeOwned>(
+    /// Asks a method in nobody's name.
+    pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
         parameters: Value,
     ) -> Result<T, CallError> {
-        let response = self.post(method, parameters).await?;
+        self.ask_within(method, parameters, ANSWER).await
+    }
+
+    /// The same for one that may take so long.
+    pub(super) async fn ask_within<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        parameters: Value,
+        limit: Duration,
+    ) -> Result<T, CallError> {
+        let response = self.post(method, parameters, limit).await?;
         let mut bytes = Vec::new();
         let mut pieces = response.bytes_stream();
         while let Some(piece) = pieces.next().await {
@@ -156,9 +167,14 @@ impl Client {
         }
     }
 
-    async fn post(&self, method: &str, parameters: Value) -> Result<Response, CallError> {
+    async fn post(
+        &self,
+        method: &str,
+        parameters: Value,
+        limit: Duration,
+    ) -> Result<Response, CallError> {
         let asked = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters});
-        let request = self.http.post(self.address("rpc")).json(&asked).timeout(ANSWER);
+        let request = self.http.post(self.address("rpc")).json(&asked).timeout(limit);
         let response = request.send().await.map_err(|error| unanswered(&error))?;
         match response.status() {
             StatusCode::OK => Ok(response),
@@ -195,7 +211,7 @@ impl Client {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static, CallError> {
         let account = self.ours().await?.number;
         let asked = json!({"account": account, "id": id});
-        let response = self.post("getAttachment", asked).await?;
+        let response = self.post("getAttachment", asked, ANSWER).await?;
         let mut pieces = response.bytes_stream().boxed();
         let mut decoder = Decoder::default();
         let mut first = Vec::new();

@@ -3,7 +3,7 @@
 //! The daemon tells a thing once, and says to Signal that it was delivered before we have it. So each event
 //! is stored before the next is read, and whoever hears nothing at all looks whether somebody would tell.
 
-use super::client::{AccountError, CallError, Client};
+use super::client::{AccountError, CallError, Client, Ours};
 use super::read::{Serves, found};
 use super::wire::Event;
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use futures::{StreamExt, stream::BoxStream};
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -33,6 +34,9 @@ const CAPS: Caps = Caps { line: 1024 * 1024, event: 1024 * 1024 };
 /// Between two tries to store an event, doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks whether an account was linked, and until it is said again that there is none.
+const LINKED: Duration = Duration::from_secs(1);
+const SAID_AGAIN: Duration = Duration::from_mins(1);
 /// Nobody waits longer for what only shows that something was read.
 const COURTESY: Duration = Duration::from_secs(5);
 
@@ -41,6 +45,8 @@ pub(super) struct SignalListener {
     serves: Serves,
     /// Who says nothing for so long is gone.
     silence: Duration,
+    /// Whether it was said that the daemon has no account.
+    has_none: AtomicBool,
 }
 
 /// An event that is for us.
@@ -53,12 +59,12 @@ struct Heard {
 
 impl SignalListener {
     pub(super) fn new(client: Arc<Client>, serves: Serves) -> Self {
-        Self { client, serves, silence: SILENCE }
+        Self { client, serves, silence: SILENCE, has_none: AtomicBool::new(false) }
     }
 
     /// Hears until nothing has happened for long.
     async fn hear(&self, keep: &dyn Keep) -> Result<(), ListenError> {
-        let ours = self.client.account().await.map_err(|error| ended(&error))?;
+        let ours = self.account_once_linked().await.map_err(|error| ended(&error))?;
         let response = self.client.events(&ours).await.map_err(|error| ended(&error))?;
         keep.heard().await;
         let mut pieces = response.bytes_stream();
@@ -83,6 +89,21 @@ impl SignalListener {
             }
         }
         Ok(())
+    }
+
+    /// That there is none is said at once. Whoever was told links one, and waits for it to be heard: so it is
+    /// looked for often, and said again each minute.
+    async fn account_once_linked(&self) -> Result<Ours, CallError> {
+        let begun = Instant::now();
+        loop {
+            let asked = self.client.account().await;
+            let has_none = matches!(asked, Err(CallError::Account(AccountError::None)));
+            let was_said = self.has_none.swap(has_none, Ordering::Relaxed);
+            if !has_none || !was_said || begun.elapsed() > SAID_AGAIN {
+                return asked;
+            }
+            sleep(LINKED).await;
+        }
     }
 
     fn heard(&self, ours: &str, data: Vec<u8>) -> Option<Heard> {
@@ -120,7 +141,7 @@ impl SignalListener {
 #[async_trait]
 impl Listener for SignalListener {
     async fn account(&self) -> Result<Account, ListenError> {
-        let ours = self.client.account().await.map_err(|error| ended(&error))?;
+        let ours = self.account_once_linked().await.map_err(|error| ended(&error))?;
         Ok(Account { id: ours.id, name: Some(ours.number), link: None })
     }
 
@@ -211,9 +232,13 @@ fn ended(error: &CallError) -> ListenError {
     };
     match error {
         CallError::Unreached(_) | CallError::Unanswered(_) => passing(&error.to_string()),
-        CallError::Account(AccountError::None) => {
-            lasting("link one as docs/CHANNELS.md says, or register one")
-        }
+        CallError::Account(AccountError::None) => ListenError::Passing {
+            reason: format!(
+                "signal-cli: {error}; link one by `famulus channel link signal`, or register one as \
+                 docs/CHANNELS.md says"
+            ),
+            after: Some(LINKED),
+        },
         CallError::Account(AccountError::Several) => {
             lasting("name the number of yours in `channels.signal.account`")
         }

@@ -9,6 +9,7 @@
 //! daemon is a program of its own, which the installation starts and nobody else reaches.
 
 mod client;
+mod link;
 mod listen;
 mod ranges;
 mod read;
@@ -26,9 +27,11 @@ use famulus_core::{
     ids::TurnId,
     inbound::Address,
     intake::Listener,
+    linking::Linker,
     outbound::{Capabilities, Channel, Delivered, Outbound, SendError},
     pairing::Access,
 };
+use link::SignalLinker;
 use listen::SignalListener;
 use read::{Serves, is_account};
 use serde::Deserialize;
@@ -129,6 +132,10 @@ impl Channel for Signal {
             Some(piece) => send::send(&self.client, self.blobs.as_ref(), message, piece).await,
             None => Ok(Delivered::default()),
         }
+    }
+
+    fn linker(&self) -> Option<Arc<dyn Linker>> {
+        Some(Arc::new(SignalLinker::new(Arc::clone(&self.client))))
     }
 
     fn listener(&self) -> Option<Arc<dyn Listener>> {

@@ -18,6 +18,7 @@ use famulus_channels::{
 };
 use famulus_core::{
     blob::Blobs,
+    linking::Linker,
     outbound::{Channel, ReplyRule},
     post::Way,
 };
@@ -62,6 +63,12 @@ impl Chats {
 /// no such channel: several times before the wait has doubled, since it may be this one that looks again.
 pub(crate) fn elsewhere(waited: Duration) -> Duration {
     (waited / 8).clamp(Duration::from_secs(1), Duration::from_mins(1))
+}
+
+/// Who links accounts, by the channel's name.
+pub(crate) fn linkers(channels: &Channels) -> BTreeMap<String, Arc<dyn Linker>> {
+    let all = channels.iter();
+    all.filter_map(|(name, channel)| Some((name.clone(), channel.linker()?))).collect()
 }
 
 /// Where people are reached, and the channels whose replies stay in their conversations.

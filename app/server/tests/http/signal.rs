@@ -59,6 +59,30 @@ async fn a_stranger_is_paired_and_talks() {
     .await;
 }
 
+/// A daemon without an account is linked, heard, and written to.
+#[tokio::test]
+async fn an_account_is_linked_by_a_phone_and_heard() {
+    let signal = Signal::start().await.unwrap();
+    signal.set_accounts(&[]);
+    world::run(setup(&signal), async |world| {
+        let body = json!({"channel": "signal"});
+        let begun = world.owner.post("/v1/links", body).await.ok();
+        let link = begun["link"].as_str().unwrap();
+        signal.scan(link, &User::new(99, "Home"));
+        let open = json!({"channel": "signal", "link": link});
+        let linked = world.owner.post("/v1/links/finish", open.clone()).await.ok();
+        assert_eq!(linked["account"], "+15550000099");
+        let ada = User::new(7, "Ada");
+        let_in(world, &signal, &ada, false).await;
+
+        let again = world.owner.post("/v1/links/finish", open).await.refused(409);
+        assert!(again.contains("Unknown device link uri"), "{again}");
+        let nowhere = json!({"channel": "telegram"});
+        world.owner.post("/v1/links", nowhere).await.refused(404);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_picture_comes_in_and_goes_back() {
     let signal = Signal::start().await.unwrap();

@@ -80,7 +80,7 @@ async fn a_daemon_without_an_account_of_ours_says_so() {
     bench.signal.set_accounts(&[]);
     let ended = listener.listen(None, &kept).await;
     assert!(
-        matches!(&ended, ListenError::Lasting { reason, .. } if reason.contains("no account")),
+        matches!(&ended, ListenError::Passing { reason, .. } if reason.contains("famulus channel link")),
         "{ended:?}"
     );
     bench.signal.set_accounts(&[User::new(1, "A"), User::new(2, "B")]);

@@ -1,6 +1,7 @@
 //! The channel against a scripted daemon of signal-cli.
 
 mod hearing;
+mod linking;
 mod sending;
 
 use crate::support::Files;
