@@ -18,6 +18,8 @@ pub(crate) struct Ask {
     pub(crate) speaker: Speaker,
     /// The file that was attached last, also to an earlier message.
     pub(crate) file: Option<File>,
+    /// The file that came last, without a word.
+    pub(crate) got: Option<String>,
     /// Why a recording was not heard.
     pub(crate) deaf: Option<String>,
     pub(crate) done: Vec<Done>,
@@ -89,8 +91,13 @@ impl Ask {
         };
         let spoken: Vec<&Heard> =
             recordings(message).filter_map(|file| file.heard.as_ref()).collect();
-        if recordings(message).next().is_none() || !text.trim().is_empty() {
-            self.texts.push(text.to_owned());
+        let is_silent = text.trim().is_empty();
+        match file_of(&rendered) {
+            Some(File { name, .. }) if is_silent && recordings(message).next().is_none() => {
+                self.got = Some(name);
+            }
+            Some(_) | None if is_silent && recordings(message).next().is_some() => {}
+            Some(_) | None => self.texts.push(text.to_owned()),
         }
         for heard in &spoken {
             match heard {

@@ -113,6 +113,7 @@ fn act(wish: &Wish, ask: &Ask, memo: &Memo<'_>) -> Result<String, Halt> {
         Wish::RunTool { plugin, tool, parameters } => plugins::run(plugin, tool, parameters, memo),
         Wish::SendFile => files::send_back(ask.file.as_ref(), memo),
         Wish::Say(words) => files::say(words, memo),
+        Wish::Got(name) => Ok(format!("I have {name}. Say `send me the file`, and you get it back.")),
         Wish::Unheard(why) => Ok(format!("I could not hear your recording: {why}.")),
         Wish::Reminder(note) => Ok(format!("Reminder: {note}")),
         Wish::LateResult(text) => Ok(text.clone()),

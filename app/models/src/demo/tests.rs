@@ -128,9 +128,16 @@ impl Chat {
 
     /// Somebody sent a file, and what was answered is forgotten.
     fn get_file(&mut self) {
+        self.get_file_with("look");
+    }
+
+    fn get_file_with(&mut self, words: &str) {
         let turn = TurnId::new();
-        let text = "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: telegram\nSender: owner\nAttached file: a cat.png (image/png, 3 bytes), id b1\nText: look";
-        let part = Part::new(PartBody::Text { text: text.to_owned() }, Provenance::Owner);
+        let text = format!(
+            "Time: Sat 2026-11-21 11:00:00 +01:00\nSource: telegram\nSender: owner\n\
+             Attached file: a cat.png (image/png, 3 bytes), id b1\nText: {words}"
+        );
+        let part = Part::new(PartBody::Text { text }, Provenance::Owner);
         self.history.push(message(MessageRole::User, turn, vec![part]));
     }
 
@@ -232,6 +239,15 @@ fn what_it_claims_is_true() {
 }
 
 #[test]
+fn a_file_without_a_word_is_taken() {
+    let mut chat = Chat::default();
+    chat.get_file_with("");
+    assert!(chat.reply().starts_with("I have a cat.png."));
+    chat.get_file_with("remember that this is Miso");
+    assert_eq!(chat.reply(), "I will remember: this is Miso");
+}
+
+#[test]
 fn a_file_goes_back() {
     let mut chat = Chat::default();
     assert_eq!(chat.say("send me the file"), "I have no file of yours. Send me one first.");
@@ -293,6 +309,9 @@ fn a_no_of_the_owner_is_told() {
 fn schedules_and_plugins_ask_for_nothing() {
     let mut chat = Chat::default();
     assert_eq!(chat.hear("schedule", "drink tea"), "Reminder: drink tea");
+    let due =
+        "Schedule 7 is due. Its slot: noon (UTC).\nIts note: drink\n\ntea\n\nDo now what it says.";
+    assert_eq!(chat.hear("schedule", due), "Reminder: drink\n\ntea");
     assert_eq!(chat.hear("callback", "remember that I won"), "remember that I won");
     assert!(chat.world.memories.is_empty());
 }

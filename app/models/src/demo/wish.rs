@@ -29,6 +29,8 @@ pub(crate) enum Wish {
     SendFile,
     /// These words, as a recording.
     Say(String),
+    /// A file came without a word.
+    Got(String),
     /// A recording was not heard.
     Unheard(String),
     /// A schedule has come due.
@@ -67,11 +69,18 @@ pub(crate) fn read(ask: &Ask) -> Vec<Wish> {
     match ask.speaker {
         Speaker::Person => {
             let unheard = ask.deaf.iter().cloned().map(Wish::Unheard);
-            texts.flat_map(|text| in_text(text)).chain(unheard).collect()
+            let got = ask.got.iter().cloned().map(Wish::Got);
+            texts.flat_map(|text| in_text(text)).chain(unheard).chain(got).collect()
         }
-        Speaker::Schedule => texts.cloned().map(Wish::Reminder).collect(),
+        Speaker::Schedule => texts.map(|text| Wish::Reminder(note_of(text))).collect(),
         Speaker::Plugin => texts.cloned().map(Wish::LateResult).collect(),
     }
+}
+
+/// The note of a schedule that is due, without what is said around it.
+fn note_of(text: &str) -> String {
+    let note = text.split_once("\nIts note: ").map_or(text, |(_, behind)| behind);
+    note.rsplit_once("\n\n").map_or(note, |(note, _)| note).to_owned()
 }
 
 fn in_text(text: &str) -> Vec<Wish> {
