@@ -126,7 +126,9 @@ impl Listening {
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| {
             malformed(format!("an answer of {} bytes that holds no `text`", body.len()))
         })?;
-        Ok(Transcript { text: answer.text.trim().to_owned(), usage: answer.usage.tokens() })
+        let Counted { input_tokens, output_tokens } = answer.usage.unwrap_or_default();
+        let usage = Usage { input_tokens, output_tokens };
+        Ok(Transcript { text: answer.text.trim().to_owned(), usage })
     }
 }
 
@@ -166,17 +168,6 @@ struct Answer {
 struct Counted {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
-}
-
-trait Tokens {
-    fn tokens(self) -> Usage;
-}
-
-impl Tokens for Option<Counted> {
-    fn tokens(self) -> Usage {
-        let Counted { input_tokens, output_tokens } = self.unwrap_or_default();
-        Usage { input_tokens, output_tokens }
-    }
 }
 
 fn malformed(what: String) -> SpeechError {
