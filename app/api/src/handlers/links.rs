@@ -49,14 +49,23 @@ pub(crate) async fn begin(
     json(StatusCode::CREATED, &BegunLink { link })
 }
 
-/// Waits until somebody scanned it.
+/// Waits until somebody scanned it, and for nobody when this process is to end.
 pub(crate) async fn finish(
     State(app): State<Arc<App>>,
     Authenticated(_caller): Authenticated,
     Json(open, _held): Json<OpenLink>,
 ) -> Answer {
-    let account = linker(&app, &open.channel)?.finish(&open.link).await.map_err(problem)?;
-    ok(&FinishedLink { account })
+    let linker = linker(&app, &open.channel)?;
+    tokio::select! {
+        finished = linker.finish(&open.link) => {
+            ok(&FinishedLink { account: finished.map_err(problem)? })
+        }
+        () = app.shutdown.cancelled() => Err(Problem::new(
+            Kind::Unavailable,
+            "the server stops, and waits for no phone",
+            "ask for another link when it is back",
+        )),
+    }
 }
 
 fn linker(app: &App, channel: &str) -> Result<Arc<dyn Linker>, Problem> {

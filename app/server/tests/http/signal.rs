@@ -4,6 +4,7 @@ use crate::world::{self, Setup, World};
 use famulus_scripted_signal::{Message, Signal, User};
 use famulus_scripted_telegram::Telegram;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 const TOKEN: &str = "99:the-bot's-secret";
 
@@ -79,6 +80,25 @@ async fn an_account_is_linked_by_a_phone_and_heard() {
         assert!(again.contains("Unknown device link uri"), "{again}");
         let nowhere = json!({"channel": "telegram"});
         world.owner.post("/v1/links", nowhere).await.refused(404);
+    })
+    .await;
+}
+
+/// Whoever looks for their phone holds up no stop.
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_phone() {
+    let signal = Signal::start().await.unwrap();
+    world::run(setup(&signal), async |world| {
+        let begun = world.owner.post("/v1/links", json!({"channel": "signal"})).await.ok();
+        let open = json!({"channel": "signal", "link": begun["link"]});
+        let ending = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            world.end_first().await;
+        };
+        let since = Instant::now();
+        let (waited, ()) = tokio::join!(world.owner.post("/v1/links/finish", open), ending);
+        waited.refused(503);
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     })
     .await;
 }
