@@ -10,7 +10,7 @@ use famulus_core::{
     message::{FilePart, Heard, MessageRole, PartBody},
     speech::{SpeechError, Transcriber},
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// Tries after the first.
 const RETRIES: u32 = 3;
@@ -35,8 +35,8 @@ impl Run<'_> {
             let heard = match transcriber.refusal(&recording.blob) {
                 Some(why) => Heard::Nothing(why),
                 None => match self.listen_to(transcriber.as_ref(), &recording).await? {
-                    Ok(heard) => heard,
-                    Err(ended) => return Ok(ended),
+                    ControlFlow::Continue(heard) => heard,
+                    ControlFlow::Break(ended) => return Ok(ended),
                 },
             };
             let outcome = match &heard {
@@ -58,35 +58,24 @@ impl Run<'_> {
     /// The recordings of this turn that its model does not hear: message, part, file.
     fn unheard(&self) -> Vec<(usize, usize, FilePart)> {
         let name = self.turn.agent.model.as_deref();
-        let own = |role, turn| role == MessageRole::User && turn == Some(self.turn.id);
-        let messages = self.turn.history.iter().enumerate();
-        let messages = messages.filter(|(_, message)| own(message.role, message.turn));
-        let parts = messages.flat_map(|(place, message)| {
-            message.parts.iter().enumerate().map(move |(part, it)| (place, part, &it.body))
-        });
-        let recordings = parts.filter_map(|(place, part, body)| match body {
-            PartBody::Audio(file) => Some((place, part, file)),
-            PartBody::Text { .. }
-            | PartBody::Reasoning { .. }
-            | PartBody::ToolCall(_)
-            | PartBody::ToolResult(_)
-            | PartBody::Image(_)
-            | PartBody::File(_)
-            | PartBody::Sentinel { .. } => None,
-        });
-        recordings
-            .filter(|(_, _, file)| {
-                file.heard.is_none() && !self.driver.model.hears(name, &file.blob.mime)
-            })
-            .map(|(place, part, file)| (place, part, file.clone()))
-            .collect()
+        let is_unheard = |file: &FilePart| {
+            file.heard.is_none() && !self.driver.model.hears(name, &file.blob.mime)
+        };
+        let mut unheard = Vec::new();
+        for (place, message) in self.turn.history.iter().enumerate() {
+            if message.role == MessageRole::User && message.turn == Some(self.turn.id) {
+                let recordings = message.recordings().filter(|(_, file)| is_unheard(file));
+                unheard.extend(recordings.map(|(part, file)| (place, part, file.clone())));
+            }
+        }
+        unheard
     }
 
     async fn listen_to(
         &mut self,
         transcriber: &dyn Transcriber,
         recording: &FilePart,
-    ) -> Result<Result<Heard, Listened>, StoreError> {
+    ) -> Result<ControlFlow<Listened, Heard>, StoreError> {
         let blobs = Arc::clone(&self.driver.blobs);
         let mut tried = 0;
         loop {
@@ -94,8 +83,8 @@ impl Run<'_> {
             let asked = transcriber.transcribe(recording, self.turn.host, blobs.as_ref());
             let answer = tokio::select! {
                 biased;
-                () = self.abandon.cancelled() => return Ok(Err(Listened::Abandoned)),
-                () = self.stop.cancelled() => return Ok(Err(Listened::Stopped)),
+                () = self.abandon.cancelled() => return Ok(ControlFlow::Break(Listened::Abandoned)),
+                () = self.stop.cancelled() => return Ok(ControlFlow::Break(Listened::Stopped)),
                 answer = asked => answer,
             };
             metrics::histogram!("famulus_transcription_seconds")
@@ -103,12 +92,13 @@ impl Run<'_> {
             let error = match answer {
                 Ok(transcript) => {
                     self.usage.add(transcript.usage);
-                    return Ok(Ok(match transcript.text {
+                    let heard = match transcript.text {
                         text if text.is_empty() => {
                             Heard::Nothing("no words were understood in it".to_owned())
                         }
                         text => Heard::Words(text),
-                    }));
+                    };
+                    return Ok(ControlFlow::Continue(heard));
                 }
                 // Whoever goes on from the record listens again.
                 Err(SpeechError::File(BlobError::Store(source))) => {
@@ -119,12 +109,12 @@ impl Run<'_> {
             tracing::warn!(error = %error, tried, "a recording was not heard");
             self.patience.lose(started.elapsed());
             let Some(pause) = self.patience.pause(error.disposition(), tried, RETRIES) else {
-                return Ok(Ok(Heard::Nothing(error.to_string())));
+                return Ok(ControlFlow::Continue(Heard::Nothing(error.to_string())));
             };
             tried += 1;
             tokio::select! {
-                () = self.abandon.cancelled() => return Ok(Err(Listened::Abandoned)),
-                () = self.stop.cancelled() => return Ok(Err(Listened::Stopped)),
+                () = self.abandon.cancelled() => return Ok(ControlFlow::Break(Listened::Abandoned)),
+                () = self.stop.cancelled() => return Ok(ControlFlow::Break(Listened::Stopped)),
                 () = tokio::time::sleep(pause) => {}
             }
         }

@@ -169,6 +169,20 @@ impl Message {
         visible_text(&self.parts)
     }
 
+    /// Each with the number of its part.
+    pub fn recordings(&self) -> impl Iterator<Item = (usize, &FilePart)> {
+        self.parts.iter().enumerate().filter_map(|(number, part)| match &part.body {
+            PartBody::Audio(file) => Some((number, file)),
+            PartBody::Text { .. }
+            | PartBody::Reasoning { .. }
+            | PartBody::ToolCall(_)
+            | PartBody::ToolResult(_)
+            | PartBody::Image(_)
+            | PartBody::File(_)
+            | PartBody::Sentinel { .. } => None,
+        })
+    }
+
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match &part.body {
             PartBody::ToolCall(call) => Some(call),

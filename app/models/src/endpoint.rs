@@ -51,6 +51,23 @@ impl Endpoint {
         Ok(Self { client, base, headers: all, key })
     }
 
+    /// The endpoint of a section and the model that is asked for there; nothing where neither is
+    /// configured.
+    pub(crate) fn with_model(
+        section: &'static str,
+        base: Option<Url>,
+        model: Option<String>,
+        key: Option<SecretString>,
+        headers: &BTreeMap<String, SecretString>,
+    ) -> Result<Option<(Self, String)>, ConfigError> {
+        match (base, model.filter(|model| !model.is_empty())) {
+            (Some(base), Some(model)) => Ok(Some((Self::new(section, base, key, headers)?, model))),
+            (Some(_), None) => Err(ConfigError::NameMissing { section }),
+            (None, Some(name)) => Err(ConfigError::BaseUrlMissing { section, name }),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// The address with these segments behind its path.
     pub(crate) fn url(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use famulus_agent::Driven;
 use famulus_core::blob::{BlobRef, Blobs};
 use famulus_core::ids::{BlobId, PersonId};
-use famulus_core::message::{FilePart, Heard, PartBody};
+use famulus_core::message::{FilePart, Heard};
 use famulus_core::model::{ModelRequest, Usage};
 use famulus_core::speech::{SpeechError, Transcriber, Transcript};
 use famulus_core::turn::TurnState;
@@ -58,18 +58,9 @@ fn desk(mime: &str, answers: impl IntoIterator<Item = Result<Transcript, SpeechE
 /// What the model read of the recording.
 fn read_by(asked: &Mutex<Vec<ModelRequest>>) -> Vec<Option<Heard>> {
     let asked = asked.lock();
-    let parts = asked.iter().flat_map(|request| &request.messages).flat_map(|it| &it.parts);
-    let heard = parts.filter_map(|part| match &part.body {
-        PartBody::Audio(file) => Some(file.heard.clone()),
-        PartBody::Text { .. }
-        | PartBody::Reasoning { .. }
-        | PartBody::ToolCall(_)
-        | PartBody::ToolResult(_)
-        | PartBody::Image(_)
-        | PartBody::File(_)
-        | PartBody::Sentinel { .. } => None,
-    });
-    heard.collect()
+    let messages = asked.iter().flat_map(|request| &request.messages);
+    let recordings = messages.flat_map(|message| message.recordings());
+    recordings.map(|(_, file)| file.heard.clone()).collect()
 }
 
 /// Drives a turn to its end; what the model read, and what was recorded.

@@ -2,8 +2,7 @@
 //! were already made for them.
 
 use famulus_core::message::{
-    FilePart, Heard, Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall,
-    visible_text,
+    Heard, Message, MessageRole, Part, PartBody, Provenance, Sentinel, ToolCall, visible_text,
 };
 use famulus_core::tool::ToolOutput;
 use serde_json::Value;
@@ -89,24 +88,20 @@ impl Ask {
             "callback" => Speaker::Plugin,
             _ => Speaker::Person,
         };
-        let spoken: Vec<&Heard> =
-            recordings(message).filter_map(|file| file.heard.as_ref()).collect();
-        let is_silent = text.trim().is_empty();
-        match file_of(&rendered) {
-            Some(File { name, .. }) if is_silent && recordings(message).next().is_none() => {
-                self.got = Some(name);
-            }
-            Some(_) | None if is_silent && recordings(message).next().is_some() => {}
-            Some(_) | None => self.texts.push(text.to_owned()),
-        }
-        for heard in &spoken {
-            match heard {
-                Heard::Words(words) => self.texts.push(words.clone()),
-                Heard::Nothing(why) => self.deaf = Some(why.clone()),
+        if !text.trim().is_empty() {
+            self.texts.push(text.to_owned());
+        } else if message.recordings().next().is_none() {
+            match file_of(&rendered) {
+                Some(File { name, .. }) => self.got = Some(name),
+                None => self.texts.push(text.to_owned()),
             }
         }
-        if recordings(message).count() > spoken.len() {
-            self.deaf = Some(NOBODY_LISTENS.to_owned());
+        for (_, recording) in message.recordings() {
+            match &recording.heard {
+                Some(Heard::Words(words)) => self.texts.push(words.clone()),
+                Some(Heard::Nothing(why)) => self.deaf = Some(why.clone()),
+                None => self.deaf = Some(NOBODY_LISTENS.to_owned()),
+            }
         }
         self.said.clear();
     }
@@ -134,19 +129,6 @@ impl Ask {
 const HEADER: &str = "Time: ";
 const NOBODY_LISTENS: &str =
     "nothing here turns speech into text; `[transcription]` of the configuration names what does";
-
-fn recordings(message: &Message) -> impl Iterator<Item = &FilePart> {
-    message.parts.iter().filter_map(|part| match &part.body {
-        PartBody::Audio(file) => Some(file),
-        PartBody::Text { .. }
-        | PartBody::Reasoning { .. }
-        | PartBody::ToolCall(_)
-        | PartBody::ToolResult(_)
-        | PartBody::Image(_)
-        | PartBody::File(_)
-        | PartBody::Sentinel { .. } => None,
-    })
-}
 
 /// Whether somebody said it; a note of the installation has no header.
 fn is_said(message: &Message) -> bool {

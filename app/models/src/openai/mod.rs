@@ -75,12 +75,8 @@ impl OpenAi {
             audio,
             demo: _,
         } = config;
-        let model = name.filter(|name| !name.is_empty());
-        let model = model.ok_or(ConfigError::NameMissing { section: SECTION })?;
-        let Some(base) = base_url else {
-            return Err(ConfigError::BaseUrlMissing { section: SECTION, name: model });
-        };
-        let endpoint = Endpoint::new(SECTION, base, api_key, &headers)?;
+        let found = Endpoint::with_model(SECTION, base_url, name, api_key, &headers)?;
+        let (endpoint, model) = found.ok_or(ConfigError::NameMissing { section: SECTION })?;
         let url = endpoint.url(&["chat", "completions"]);
         let labels = match tool_dialect {
             ToolDialect::Xml => [PROVIDER_XML.to_owned(), vendor_label(PROVIDER_XML, &url)],

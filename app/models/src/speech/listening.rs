@@ -70,15 +70,8 @@ impl Listening {
     pub fn new(config: TranscriptionConfig) -> Result<Option<Self>, ConfigError> {
         let TranscriptionConfig { base_url, name, api_key, headers, formats, bytes, seconds } =
             config;
-        let (base, model) = match (base_url, name.filter(|name| !name.is_empty())) {
-            (Some(base), Some(model)) => (base, model),
-            (None, None) => return Ok(None),
-            (Some(_), None) => return Err(ConfigError::NameMissing { section: SECTION }),
-            (None, Some(name)) => {
-                return Err(ConfigError::BaseUrlMissing { section: SECTION, name });
-            }
-        };
-        let endpoint = Endpoint::new(SECTION, base, api_key, &headers)?;
+        let found = Endpoint::with_model(SECTION, base_url, name, api_key, &headers)?;
+        let Some((endpoint, model)) = found else { return Ok(None) };
         let url = endpoint.url(&["audio", "transcriptions"]);
         Ok(Some(Self { endpoint, url, model, formats, bytes, seconds }))
     }

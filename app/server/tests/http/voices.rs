@@ -80,7 +80,7 @@ async fn where_nobody_listens_whoever_speaks_is_told() {
     .await;
 }
 
-/// The sound of an iPhone is heard, that of an Android is not by a provider that takes no AAC.
+/// What the provider takes is heard; what it does not take is told, and with which key to let it.
 #[tokio::test]
 async fn voices_come_and_go_on_signal_too() {
     let daemon = Signal::start().await.unwrap();
