@@ -108,6 +108,11 @@ disabled_plugins = [
 [grpc]
 address = "{socket}"
 
+# Whoever unmounts a container's files waits until the machine's disk has written all there is to
+# write, be it of others. Nothing of a container outlives it here.
+[plugins."io.containerd.snapshotter.v1.overlayfs"]
+mount_options = ["volatile"]
+
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{PAUSE}"
 
