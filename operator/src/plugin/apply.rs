@@ -51,6 +51,9 @@ pub async fn apply(
     for job in &plan.obsolete {
         writer.delete::<Job>(job).await?;
     }
+    for pod in &plan.remains {
+        writer.delete::<Pod>(pod).await?;
+    }
     if let Some((order, job)) = build
         && !plan.obsolete.contains(&job.name_any())
     {
@@ -175,7 +178,7 @@ impl Writer<'_> {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(source) => {
-                let kind = if K::kind(&()) == "Job" { "Job" } else { "Secret" };
+                let kind = K::kind(&()).into_owned();
                 Err(Error::Delete { kind, name: name.to_owned(), source })
             }
         }

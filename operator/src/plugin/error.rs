@@ -11,7 +11,7 @@ pub enum Error {
     #[error("the {kind} {name} cannot be written")]
     Apply { kind: String, name: String, source: kube::Error },
     #[error("the {kind} {name} cannot be deleted")]
-    Delete { kind: &'static str, name: String, source: kube::Error },
+    Delete { kind: String, name: String, source: kube::Error },
     #[error("the Pod {name} cannot be told that its configuration changed")]
     Touch { name: String, source: kube::Error },
     #[error("the status of the Plugin {name} cannot be written")]

@@ -86,8 +86,7 @@ fn builds(pod: &Pod) -> bool {
 }
 
 fn unreported(pod: &Pod, now: Timestamp, bundled: Option<Revision>) -> Progress {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    if matches!(phase, Some("Failed" | "Succeeded")) {
+    if has_ended(pod) {
         let message = last_words(pod);
         return Progress::Failed { reason: "BuildFailed".to_owned(), message, bundled };
     }
@@ -229,6 +228,12 @@ pub fn has_claim(pod: &Pod) -> bool {
 pub fn holds_claim(pod: &Pod) -> bool {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
     node.is_some() && has_claim(pod)
+}
+
+/// Whether it will never run again, as one that was evicted.
+pub fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 /// Why a Pod that reported nothing ended.

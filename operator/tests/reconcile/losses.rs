@@ -154,9 +154,6 @@ async fn whoever_deletes_the_volume_gets_an_empty_one_while_the_plugin_is_used()
     bench.settle().await;
     assert_eq!(bench.runner()["replicas"], 1);
     bench.runner_starts();
-    bench.cluster.change("pods", "weather-runner-x", |pod| {
-        pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
-    });
     empty_volume(&bench).await;
     for (kind, reason) in [("StateKept", "VolumePending"), ("Ready", "Building")] {
         let [_, why, message] = bench.whole_condition(kind);
@@ -170,6 +167,25 @@ async fn whoever_deletes_the_volume_gets_an_empty_one_while_the_plugin_is_used()
     bench.build_ends(&revision('a'), &[]);
     bench.settle().await;
     assert_eq!(bench.runner()["replicas"], 1);
+}
+
+#[tokio::test]
+async fn a_pod_that_was_evicted_does_not_hold_a_volume_that_is_deleted() {
+    let bench = Bench::new();
+    bench.build(json!({})).await;
+    bench.plugin(json!({"runner": {"replicas": 1}}));
+    bench.settle().await;
+    bench.runner_starts();
+    bench.cluster.change("pods", "weather-runner-x", |pod| {
+        pod["status"] = json!({"phase": "Failed", "reason": "Evicted"});
+    });
+    let is_there = || bench.cluster.get("pods", "weather-runner-x").is_some();
+    bench.settle().await;
+    assert!(is_there(), "it tells the owner why it ended");
+    empty_volume(&bench).await;
+    assert!(!is_there());
+    let [_, why, message] = bench.whole_condition("StateKept");
+    assert_eq!((&*why, message.contains("runner")), ("VolumePending", false), "{message}");
 }
 
 proptest! {

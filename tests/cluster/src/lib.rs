@@ -32,3 +32,4 @@ pub mod kubectl;
 mod reads;
 pub mod release;
 pub mod server;
+mod volumes;

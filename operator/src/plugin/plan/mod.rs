@@ -50,6 +50,8 @@ pub struct Plan {
     /// Somebody deletes the claim. It goes when nothing holds it, so nothing runs until it is gone;
     /// then an empty one comes.
     pub empties: bool,
+    /// Pods that ended and still hold such a claim. Nobody else deletes one that was evicted.
+    pub remains: Vec<String>,
     pub build: Build,
     /// A Job that should begin.
     pub order: Option<Order>,
@@ -125,6 +127,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
     user_namespace::update_record(&mut record, &shape, valid, observed);
     let namespace = user_namespace::decide(pods, &shape, &record);
     let refused = user_namespace::refused(&shape, valid, observed);
+    let empties = observed.claim.as_deref().is_some_and(is_going);
 
     let mut plan = Plan {
         record,
@@ -134,7 +137,8 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
         volume,
         place: place(volume, observed),
         wants_claim: valid.state == State::Persistent,
-        empties: observed.claim.as_deref().is_some_and(is_going),
+        empties,
+        remains: if empties { remains(observed) } else { Vec::new() },
         build: Build::Settled,
         order: None,
         obsolete: Vec::new(),
@@ -246,6 +250,15 @@ fn place(volume: Volume, observed: &Observed) -> Option<String> {
             claim.and_then(ResourceExt::uid)
         }
     }
+}
+
+/// Pods that do nothing but hold the claim. One that is being deleted goes by itself.
+fn remains(observed: &Observed) -> Vec<String> {
+    let remains = |pod: &&Arc<Pod>| {
+        let deleted = pod.metadata.deletion_timestamp.is_some();
+        pod_status::has_ended(pod) && pod_status::holds_claim(pod) && !deleted
+    };
+    observed.pods.iter().filter(remains).map(|pod| pod.name_any()).collect()
 }
 
 fn is_going(claim: &PersistentVolumeClaim) -> bool {

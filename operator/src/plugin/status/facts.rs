@@ -76,7 +76,7 @@ impl View<'_> {
         }
     }
 
-    /// A Pod that was evicted holds its volume until somebody deletes the Pod.
+    /// A Pod whose node is away holds its volume until the node is back, or somebody deletes the Pod.
     fn emptied(&self) -> String {
         let pods = self.observed.pods.iter().filter(|pod| pod_status::holds_claim(pod));
         let pods: Vec<_> = pods.map(|pod| pod.name_any()).collect();

@@ -262,7 +262,7 @@ const RIGHTS: [(&str, char, &[&str]); 6] = [
             "plugins.famulus.dev [] [list watch]",
             "plugins.famulus.dev/finalizers [] [update]",
             "plugins.famulus.dev/status [] [patch]",
-            "pods [] [list watch patch]",
+            "pods [] [list watch patch delete]",
             "secrets [] [get create patch delete]",
             "serviceaccounts [] [list watch create patch]",
         ],

@@ -4,7 +4,7 @@
 use futures::future::join_all;
 use serde_json::json;
 
-use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
+use famulus_cluster_tests::kubectl::{LONG, until};
 use famulus_cluster_tests::release::Release;
 
 use crate::kinds::{Kind, classes, is_what_it_is, long, plugin, run, tool};
@@ -89,9 +89,7 @@ fn filler(name: &str, kind: Kind) -> String {
 
 /// Does what the refusal says: the volume goes although a runner is up, and a new one comes.
 async fn empty(release: &Release, name: &str) {
-    let sandbox = &release.sandbox;
-    let selector = format!("famulus.dev/plugin={name}");
-    kubectl(&["-n", sandbox, "delete", "pvc", "-l", &selector, "--timeout=120s"]).await;
+    release.empty(name).await;
     until(&format!("{name} runs on a new volume"), LONG, async || {
         let lines = release.run(name, "keep", &json!({"what": "note"})).await;
         if lines.contains("kept") { Ok(()) } else { Err(lines) }

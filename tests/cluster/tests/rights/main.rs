@@ -15,7 +15,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use famulus_cluster_tests::beside::node;
-use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, kubectl, object, objects, ready_pod, until};
 use famulus_cluster_tests::release::{self, Release, inline};
 
 const ACCOUNTS: [&str; 3] = ["app", "operator", "backup"];
@@ -49,6 +49,7 @@ async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing(
     }
     release.run("logged", "try", &serde_json::json!({})).await;
     tell_the_runner(&release).await;
+    lose_the_runner(&release).await;
     let (status, logs) = release.ask(Method::GET, "/v1/plugins/logged/logs", None).await;
     assert_eq!(status, 200, "{logs}");
     let system = release::name();
@@ -94,6 +95,17 @@ async fn tell_the_runner(release: &Release) {
         if pods.iter().any(told) { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
     })
     .await;
+}
+
+/// Has the runner evicted, and its volume emptied: the operator deletes what is left of that Pod.
+async fn lose_the_runner(release: &Release) {
+    let pod = ready_pod(&release.sandbox, "famulus.dev/plugin=logged").await;
+    let pod = pod["metadata"]["name"].as_str().unwrap();
+    release.evict(pod).await;
+    release.empty("logged").await;
+    assert!(object(&release.sandbox, "pods", pod).await.is_none(), "{pod} holds nothing");
+    release.condition("logged", "Ready=True").await;
+    release.run("logged", "try", &serde_json::json!({})).await;
 }
 
 /// Takes a backup by hand, which no clock may have done meanwhile.

@@ -30,7 +30,7 @@ const RIGHTS: [Granted; 5] = [
             "batch jobs: list watch create patch delete",
             " persistentvolumeclaims serviceaccounts: list watch create patch",
             " secrets: get create patch delete",
-            " pods: list watch patch",
+            " pods: list watch patch delete",
             " events: list watch",
             "events.k8s.io events: create patch",
         ],
