@@ -1,8 +1,9 @@
 //! How the backups of a database stand that somebody else takes: told by them, read by the app.
 
 use crate::{
-    db::{Connect, Scope, Store, look},
+    db::{Scope, Store},
     error::{ConnectError, Error},
+    opening::{Connect, look},
 };
 use famulus_queue::instant::Instant;
 use jiff::Timestamp;

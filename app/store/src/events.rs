@@ -6,8 +6,9 @@
 
 use crate::{
     codec::encode,
-    db::{Role, Scope, Store, persons, session_options, take_role},
+    db::{Scope, Store, persons},
     error::Error,
+    opening::{Role, session_options, take_role},
 };
 use async_trait::async_trait;
 use famulus_core::{

@@ -6,8 +6,9 @@
 //! become *unknown*, as one does whose worker died while it sent, and slots count as missed.
 
 use crate::{
-    db::{Connect, Scope, Store},
+    db::{Scope, Store},
     error::{ConnectError, Error},
+    opening::Connect,
     reach::Homes,
     schema::{MIGRATIONS, RECORD},
     sweep,
@@ -123,7 +124,7 @@ pub fn newest_schema() -> i64 {
 
 /// Whose database this is; `None` for one that was never used. It is not migrated.
 pub async fn installation(connect: &Connect) -> Result<Option<Installation>, ConnectError> {
-    let mut conn = crate::db::look(connect).await?;
+    let mut conn = crate::opening::look(connect).await?;
     let recorded: bool = sqlx::query_scalar("select to_regclass($1) is not null")
         .bind(RECORD)
         .fetch_one(&mut conn)
@@ -148,7 +149,7 @@ pub async fn installation(connect: &Connect) -> Result<Option<Installation>, Con
 
 /// Asks a database at rest whether it is sound.
 pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError> {
-    let mut conn: PgConnection = crate::db::look_at_all(connect).await?;
+    let mut conn: PgConnection = crate::opening::look_at_all(connect).await?;
     let mut answers = Vec::with_capacity(INVARIANTS.len());
     for (holds_that, query) in INVARIANTS {
         let broken = sqlx::query_scalar(*query)

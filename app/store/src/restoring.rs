@@ -8,8 +8,8 @@
 //! by a lock, which ends with its session, so that two at once do not undo each other.
 
 use crate::{
-    db::{Connect, look},
     error::ConnectError,
+    opening::{Connect, look},
 };
 use sqlx::{Connection, Executor, PgConnection, error::DatabaseError};
 

@@ -1,8 +1,8 @@
 //! Bringing the schema up to date, and giving the app's role its rights on it.
 
 use crate::{
-    db::{APP_ROLE, Role},
     error::ConnectError,
+    opening::{APP_ROLE, Role},
 };
 use sqlx::{
     Connection, Executor, PgConnection,

@@ -9,6 +9,7 @@
 //! daemon is a program of its own, which the installation starts and nobody else reaches.
 
 mod client;
+mod content;
 mod link;
 mod listen;
 mod ranges;

@@ -9,6 +9,7 @@
 //! which nobody can change; names and usernames prove nothing.
 
 mod client;
+mod content;
 mod edit;
 mod entities;
 mod grow;

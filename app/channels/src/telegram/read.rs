@@ -1,13 +1,11 @@
 //! Updates become what happened, in core's words. Pure.
 
 use super::NAME;
-use super::entities::markdown;
-use super::wire::{
-    ChatType, Location, Media, Message, Origin, PhotoSize, Press as Pressed, Update, User,
-};
+use super::content::{files, quoted, text};
+use super::wire::{ChatType, Message, Origin, Press as Pressed, Update, User};
 use famulus_core::{
     inbound::{Address, Chat, ChatKind},
-    intake::{Happening, Press, Quoted, RemoteFile, Writer, Written},
+    intake::{Happening, Press, Writer, Written},
 };
 use jiff::Timestamp;
 
@@ -15,8 +13,6 @@ use jiff::Timestamp;
 const NOBODY: [i64; 3] = [1_087_968_824, 136_817_688, 777_000];
 /// The thread of a forum that has no topic: a message cannot be sent there by this number.
 const GENERAL: i64 = 1;
-/// Characters of what is quoted that are kept.
-const QUOTED: usize = 500;
 
 /// What an update of an account tells.
 pub(super) fn happening(account: &str, update: Update) -> Happening {
@@ -113,7 +109,7 @@ fn is_somebody(user: &User) -> bool {
     !user.is_bot && !NOBODY.contains(&user.id)
 }
 
-fn writer(user: &User) -> Writer {
+pub(super) fn writer(user: &User) -> Writer {
     let last = user.last_name.as_deref().unwrap_or_default();
     let full = format!("{} {last}", user.first_name);
     let name = match (full.trim(), &user.username) {
@@ -149,111 +145,10 @@ fn first_writer(origin: &Origin) -> String {
         .unwrap_or_else(|| "somebody".to_owned())
 }
 
-fn quoted(message: &Message) -> Option<Quoted> {
-    let answered = message.reply_to_message.as_deref()?;
-    let by = answered.from.as_ref().map_or_else(|| "somebody".to_owned(), |user| writer(user).name);
-    let whole = || text(answered);
-    let quoted = message.quote.as_ref().map_or_else(whole, |quote| quote.text.clone());
-    let text: String = quoted.chars().take(QUOTED).collect();
-    (!text.is_empty()).then_some(Quoted { by, text })
-}
-
-/// What a message says, also where it says it without words.
-fn text(message: &Message) -> String {
-    if let Some(text) = &message.text {
-        return markdown(text, &message.entities);
-    }
-    if let Some(caption) = &message.caption {
-        return markdown(caption, &message.caption_entities);
-    }
-    if let Some(sticker) = &message.sticker {
-        return format!("[sticker {}]", sticker.emoji.as_deref().unwrap_or_default());
-    }
-    if let Some(venue) = &message.venue {
-        let place = message.location.map(place).unwrap_or_default();
-        return format!("[place: {}, {}; {place}]", venue.title, venue.address);
-    }
-    if let Some(location) = message.location {
-        let moves = if location.live_period.is_some() { ", which moves" } else { "" };
-        return format!("[place: {}{moves}]", place(location));
-    }
-    if let Some(contact) = &message.contact {
-        return format!("[contact: {}, {}]", contact.first_name, contact.phone_number);
-    }
-    String::new()
-}
-
-fn place(location: Location) -> String {
-    format!("{:.6}, {:.6}", location.latitude, location.longitude)
-}
-
-/// A file by what the platform calls it, and what it is where nobody says more.
-struct FileKind {
-    of: fn(&Message) -> Option<&Media>,
-    name: &'static str,
-    extension: &'static str,
-    media_type: &'static str,
-}
-
-const VIDEO: FileKind = FileKind {
-    of: |one| one.video.as_ref(),
-    name: "video",
-    extension: "mp4",
-    media_type: "video/mp4",
-};
-
-const KINDS: [FileKind; 6] = [
-    FileKind {
-        of: |one| one.voice.as_ref(),
-        name: "voice",
-        extension: "ogg",
-        media_type: "audio/ogg",
-    },
-    FileKind {
-        of: |one| one.audio.as_ref(),
-        name: "audio",
-        extension: "mp3",
-        media_type: "audio/mpeg",
-    },
-    VIDEO,
-    FileKind { of: |one| one.video_note.as_ref(), ..VIDEO },
-    // It comes as a document, too.
-    FileKind { of: |one| one.animation.as_ref(), name: "animation", ..VIDEO },
-    FileKind {
-        of: |one| one.document.as_ref(),
-        name: "file",
-        extension: "bin",
-        media_type: "application/octet-stream",
-    },
-];
-
-fn files(message: &Message) -> Vec<RemoteFile> {
-    // The largest is the last, but nothing says so.
-    let photo = message.photo.iter().max_by_key(|size| size.width * size.height);
-    if let Some(PhotoSize { file_id, file_unique_id, file_size, .. }) = photo {
-        return vec![RemoteFile {
-            handle: file_id.clone(),
-            name: format!("photo-{file_unique_id}.jpg"),
-            media_type: "image/jpeg".to_owned(),
-            size: *file_size,
-        }];
-    }
-    let found = KINDS.iter().find_map(|kind| {
-        let media = (kind.of)(message)?;
-        let usual = || format!("{}-{}.{}", kind.name, media.file_unique_id, kind.extension);
-        Some(RemoteFile {
-            handle: media.file_id.clone(),
-            name: media.file_name.clone().unwrap_or_else(usual),
-            media_type: media.mime_type.clone().unwrap_or_else(|| kind.media_type.to_owned()),
-            size: media.file_size,
-        })
-    });
-    found.into_iter().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use famulus_core::intake::Quoted;
     use serde_json::{Value, json};
 
     fn read(update: Value) -> Happening {

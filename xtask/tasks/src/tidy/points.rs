@@ -49,7 +49,7 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 30] = [
+const READS: [(&str, &[&str]); 31] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
@@ -63,7 +63,8 @@ const READS: [(&str, &[&str]); 30] = [
     ("app/store/src/inspect.rs", &["database_facts", "queue_report"]),
     ("app/store/src/knowledge.rs", &["digest", "knowledge", "knowledge_entry"]),
     ("app/store/src/late_calls.rs", &["is_late", "late_call"]),
-    ("app/store/src/outbox.rs", &["load_delivery", "outbox"]),
+    ("app/store/src/outbox.rs", &["load_delivery"]),
+    ("app/store/src/outbox_list.rs", &["outbox"]),
     ("app/store/src/pairings.rs", &["pairings", "whose"]),
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
@@ -75,7 +76,7 @@ const READS: [(&str, &[&str]); 30] = [
     ("app/store/src/say.rs", &["was_said"]),
     ("app/store/src/schedules/mod.rs", &["schedules", "schedule", "schedule_slots"]),
     ("app/store/src/stop.rs", &["cancel_turn"]),
-    ("app/store/src/sweep.rs", &["next_slot"]),
+    ("app/store/src/sweep/mod.rs", &["next_slot"]),
     ("app/store/src/take_up.rs", &["stored_events"]),
     ("app/store/src/turns.rs", &["cancelled"]),
     ("app/store/src/unknown.rs", &["untold_outcomes"]),
@@ -84,7 +85,7 @@ const READS: [(&str, &[&str]); 30] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 39] = [
+const LISTED: [(&str, &[&str], &str); 40] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -123,8 +124,9 @@ const LISTED: [(&str, &[&str], &str); 39] = [
     ),
     ("app/store/src/conversations.rs", &["ensure_conversation", "rename"], "requests, repeated"),
     ("app/store/src/db.rs", &["ping"], "a look whether the database answers"),
-    ("app/store/src/db.rs", &["rename", "take_role"], "it holds for its transaction or session"),
-    ("app/store/src/db.rs", &["prepare_role"; 2], "the start, which looks what there is"),
+    ("app/store/src/db.rs", &["rename"], "it holds for its transaction"),
+    ("app/store/src/opening.rs", &["take_role"], "it holds for its session"),
+    ("app/store/src/opening.rs", &["prepare_role"; 2], "the start, which looks what there is"),
     (
         "app/store/src/demand.rs",
         &["note_use", "start_runner", "stop_runner"],
@@ -139,7 +141,11 @@ const LISTED: [(&str, &[&str], &str); 39] = [
         &["late_call_delivered"],
         "a note behind a message that counts once",
     ),
-    ("app/store/src/outbox.rs", &["retry_outbound"], "a request of the owner's, which is repeated"),
+    (
+        "app/store/src/outbox_list.rs",
+        &["retry_outbound"],
+        "a request of the owner's, which is repeated",
+    ),
     (
         "app/store/src/people/mod.rs",
         &["ensure_owner", "create_person", "try_change", "link_identity"],
@@ -181,7 +187,7 @@ const LISTED: [(&str, &[&str], &str); 39] = [
         &["bring_up_to_date"; 4],
         "the start, all of it in one transaction",
     ),
-    ("app/store/src/sweep.rs", &["start"], "within `schedule.fire`"),
+    ("app/store/src/sweep/mod.rs", &["start"], "within `schedule.fire`"),
     ("app/store/src/titles.rs", &["title_of_turn"], "a title is asked for again by the next turn"),
     ("app/store/src/unknown.rs", &["outcome_told"], "a note behind a notice that is told once"),
     ("app/tools/src/builtin/run_plugin_tool/mod.rs", &["send"], "within `plugin.call`"),

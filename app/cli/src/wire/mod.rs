@@ -1,9 +1,14 @@
 //! The shapes of `/v1` that this crate reads. Fields that a newer server adds are ignored, and
 //! what an older one does not send has a default where a command can do without it.
 
+mod channels;
+
+pub(crate) use channels::{
+    BegunLink, Channels, FinishedLink, Invitation, Known, Leaving, Outbox, Pairings, People,
+};
+
 use famulus_core::approval::{ApprovalState, Asked, Rights};
 use famulus_core::ids::{ApprovalId, BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};
-use famulus_core::inbound::Address;
 use famulus_core::knowledge::KnowledgeKind;
 use famulus_core::message::MessageRole;
 use famulus_core::model::Usage;
@@ -340,83 +345,4 @@ pub(crate) struct NewMessage<'a> {
 pub(crate) enum Meeting {
     Steer,
     Queue,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct People {
-    pub(crate) people: Vec<Person>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Pairings {
-    pub(crate) pairings: Vec<Pairing>,
-}
-
-/// A stranger who has a code.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Pairing {
-    pub(crate) channel: String,
-    pub(crate) external_id: String,
-    pub(crate) name: String,
-    pub(crate) until: Timestamp,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Known {
-    pub(crate) person: Person,
-    pub(crate) channel: String,
-    pub(crate) external_id: String,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Channels {
-    pub(crate) channels: Vec<Standing>,
-}
-
-/// How a chat channel stands.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Standing {
-    pub(crate) channel: String,
-    #[serde(default)]
-    pub(crate) account: Option<String>,
-    #[serde(default)]
-    pub(crate) name: Option<String>,
-    pub(crate) listening: bool,
-    #[serde(default)]
-    pub(crate) down: Option<String>,
-    pub(crate) since: Timestamp,
-}
-
-/// A link that a phone scans.
-#[derive(Debug, Deserialize)]
-pub(crate) struct BegunLink {
-    pub(crate) link: String,
-}
-
-/// An account that was linked by it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct FinishedLink {
-    pub(crate) account: String,
-}
-
-/// A link by which somebody becomes known.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Invitation {
-    pub(crate) link: String,
-    pub(crate) until: Timestamp,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Outbox {
-    pub(crate) messages: Vec<Leaving>,
-}
-
-/// A message on its way out.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Leaving {
-    pub(crate) id: String,
-    pub(crate) to: Address,
-    #[serde(default)]
-    pub(crate) error: Option<String>,
-    pub(crate) created_at: Timestamp,
 }
