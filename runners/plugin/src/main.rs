@@ -87,6 +87,8 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Failed> {
+    // First of all: the first process of a container does not hear what comes before.
+    let mut signals = Signals::install().map_err(Failed::System)?;
     let settings = Settings::read(env::vars_os())?;
     harden()?;
     let format = if settings.json { Format::Json } else { Format::Text };
@@ -108,7 +110,6 @@ async fn run() -> Result<(), Failed> {
         make(folder)?;
     }
 
-    let mut signals = Signals::install().map_err(Failed::System)?;
     let supervisor = Supervisor::new()?;
     let address = settings.listen;
     let listener = listen(address).await.map_err(|source| Failed::Listen { address, source })?;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use famulus_crds::plugin::{Amounts, EgressMode, Resources};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
-    ObjectFieldSelector, Pod, Probe, ResourceRequirements, SecurityContext, VolumeMount,
+    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Lifecycle,
+    LifecycleHandler, ObjectFieldSelector, Pod, Probe, ResourceRequirements, SecurityContext,
+    SleepAction, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -88,6 +89,7 @@ pub(super) fn runner(input: BuildInput<'_>) -> Container {
             failure_threshold: Some(3),
             ..Probe::default()
         }),
+        lifecycle: Some(heard()),
         ..container(input, RUNNER, &input.valid.resources, &mounts)
     };
     // Without a volume that stays it has its revision from the app.
@@ -99,6 +101,14 @@ pub(super) fn runner(input: BuildInput<'_>) -> Container {
         container = with_packages(container, input);
     }
     with_passwd(container, "mounted")
+}
+
+/// The first process of a container is told nothing before it listens: a runner that was deleted while it
+/// started would stay for all of its grace. So it is told a second later.
+fn heard() -> Lifecycle {
+    let sleep = Some(SleepAction { seconds: 1 });
+    let pre_stop = Some(LifecycleHandler { sleep, ..LifecycleHandler::default() });
+    Lifecycle { pre_stop, ..Lifecycle::default() }
 }
 
 /// Whether the runner builds its revision itself, where indexes can be reached.

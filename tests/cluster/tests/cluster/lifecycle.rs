@@ -1,6 +1,12 @@
 //! A plugin from `kubectl apply` to `kubectl delete`.
 
-use famulus_cluster_tests::kubectl::{self, LONG, condition, kubectl, objects, until};
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use famulus_cluster_tests::kubectl::{self, LONG, condition, kubectl, object, objects, until};
 use famulus_cluster_tests::release::{Release, inline};
 
 #[tokio::test]
@@ -85,4 +91,43 @@ async fn without_permissions_nothing_runs() {
     let reply = release.chat("run try of shut").await;
     assert!(reply.contains("no plugin `shut`"), "{reply}");
     release.delete(&["shut"]).await;
+}
+
+/// The first process of a container does not hear what it is told before it listens: it would stay for all
+/// of its grace, which is five minutes and a half. When exactly, nobody knows: a start is tried at many
+/// places, beside others, which makes it longer.
+#[tokio::test]
+async fn a_runner_that_is_deleted_while_it_starts_is_gone_soon() {
+    let release = Release::open().await;
+    join_all((0..4).map(|number| deleted_while_it_starts(&release, number))).await;
+}
+
+async fn deleted_while_it_starts(release: &Release, number: u32) {
+    const SOON: Duration = Duration::from_mins(1);
+    let (name, sandbox) = (format!("brief-{number}"), &release.sandbox);
+    release.apply(&inline(&name, "try", "#!/bin/sh\necho {}\n", "  state: Ephemeral\n")).await;
+    release.condition(&name, "Ready=True").await;
+    kubectl(&["-n", sandbox, "scale", "plugin", &name, "--replicas=1"]).await;
+    let selector = format!("famulus.dev/plugin={name},famulus.dev/part=runner");
+    for place in 0..8 {
+        let pod = until("a runner is about to start", LONG, async || {
+            let pods = objects(sandbox, "pods", &selector).await;
+            let starts = |pod: &&Value| {
+                let is_on_a_node = pod["spec"]["nodeName"].is_string();
+                is_on_a_node && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            let pod = pods.iter().find(starts).ok_or_else(|| format!("{} Pods", pods.len()))?;
+            Ok(pod["metadata"]["name"].as_str().unwrap().to_owned())
+        })
+        .await;
+        let later = Duration::from_millis(u64::from(place * 200 + number * 50));
+        sleep(later).await;
+        kubectl(&["-n", sandbox, "delete", "pod", &pod, "--wait=false"]).await;
+        until(&format!("{pod} is gone, which was deleted after {later:?}"), SOON, async || {
+            let left = object(sandbox, "pods", &pod).await;
+            left.map_or(Ok(()), |pod| Err(pod["status"]["phase"].to_string()))
+        })
+        .await;
+    }
+    release.delete(&[&name]).await;
 }
