@@ -17,6 +17,8 @@ use crate::wire::{BegunLink, Channels, FinishedLink, Invitation};
 
 /// How long somebody may take to scan a code; platforms give up sooner.
 const SCANNED: Duration = Duration::from_mins(4);
+/// How long a platform may take to send a code, or to register a number.
+const REGISTERED: Duration = Duration::from_secs(90);
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChannelArgs {
@@ -36,6 +38,30 @@ enum Action {
         /// The channel, such as `signal`
         channel: String,
     },
+    /// Register a number of the assistant's own: a code comes to it
+    Register {
+        /// The channel, such as `signal`
+        channel: String,
+        /// With its country, such as +491701234567. Whoever had it there before loses it
+        number: String,
+        /// The address that a solved captcha ends with, where one is asked for
+        #[arg(long, value_name = "LINK")]
+        captcha: Option<String>,
+        /// Have the code said in a call, and not sent as a text message
+        #[arg(long)]
+        call: bool,
+    },
+    /// Register it by the code that came
+    Verify {
+        /// The channel, such as `signal`
+        channel: String,
+        /// The number that the code came to
+        number: String,
+        code: String,
+        /// Where the number was locked by one
+        #[arg(long)]
+        pin: Option<String>,
+    },
     /// Make a link, good for 15 minutes and once, by which your own account there becomes known
     Pair {
         /// The channel, such as `telegram`
@@ -53,6 +79,15 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     match args.action {
         Some(Action::Link { channel }) => link(&channel, args.json, client, output).await,
+        Some(Action::Register { channel, number, captcha, call }) => {
+            let body =
+                json!({"channel": channel, "number": number, "captcha": captcha, "call": call});
+            register(&body, args.json, client, output).await
+        }
+        Some(Action::Verify { channel, number, code, pin }) => {
+            let body = json!({"channel": channel, "number": number, "code": code, "pin": pin});
+            verify(&body, args.json, client, output).await
+        }
         None | Some(Action::Status) => status(args.json, client, output).await,
         Some(Action::Pair { channel, person }) => {
             let person = match person {
@@ -94,6 +129,42 @@ async fn link(
     }
     output.print(&format!(
         "{account} is linked. famulus channel shows when it is heard; then write to it."
+    ))
+}
+
+async fn register(
+    body: &Value,
+    as_json: bool,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Error> {
+    let path = ["v1", "registrations"];
+    let raw: Value = client.wait_for(&path, body, REGISTERED, "a code that was sent").await?;
+    if as_json {
+        return output.print(&format!("{raw:#}"));
+    }
+    let number = one_line(raw["number"].as_str().unwrap_or_default());
+    let channel = body["channel"].as_str().unwrap_or_default();
+    output.print(&format!(
+        "A code is on its way to {number}. Then: famulus channel verify {channel} {number} CODE"
+    ))
+}
+
+async fn verify(
+    body: &Value,
+    as_json: bool,
+    client: &Client,
+    output: &mut Output,
+) -> Result<(), Error> {
+    let path = ["v1", "registrations", "verify"];
+    let done: FinishedLink =
+        client.wait_for(&path, body, REGISTERED, "a registered number").await?;
+    let account = one_line(&done.account);
+    if as_json {
+        return output.print(&format!("{:#}", json!({ "account": account })));
+    }
+    output.print(&format!(
+        "{account} is registered. famulus channel shows when it is heard; then write to it."
     ))
 }
 

@@ -116,6 +116,18 @@ async fn who_may_speak_is_asked_and_said() {
             json!({"link": "sgnl://linkdevice?uuid=a\u{1b}[2J"}),
             &["sgnl://linkdevice?uuid=a", "+4915550000099 is linked"],
         ),
+        (
+            "channel register signal +4915550000099 --call",
+            "/v1/registrations",
+            json!({"number": "+4915550000099"}),
+            &["famulus channel verify signal +4915550000099 CODE"],
+        ),
+        (
+            "channel verify signal +4915550000099 123-456 --pin 2468",
+            "/v1/registrations/verify",
+            json!({"account": "+4915550000099"}),
+            &["+4915550000099 is registered"],
+        ),
     ] {
         peer.script().answers.push((end, 200, answer));
         if line.starts_with("channel link") {
@@ -138,6 +150,14 @@ async fn who_may_speak_is_asked_and_said() {
 
     let finished = peer.heard("POST", "/v1/links/finish")[0].body.clone();
     assert_eq!(finished["channel"], "signal", "{finished}");
+
+    let registered = peer.heard("POST", "/v1/registrations")[0].body.clone();
+    assert_eq!(
+        registered,
+        json!({"channel": "signal", "number": "+4915550000099", "captcha": null, "call": true})
+    );
+    let verified = peer.heard("POST", "/v1/registrations/verify")[0].body.clone();
+    assert_eq!((&verified["code"], &verified["pin"]), (&json!("123-456"), &json!("2468")));
 
     let invited = peer.heard("POST", "/v1/invitations")[0].body.clone();
     assert_eq!(invited, json!({"channel": "telegram", "person": null}));

@@ -11,6 +11,7 @@
 mod fault;
 mod link;
 mod people;
+mod register;
 mod rpc;
 mod server;
 mod stream;

@@ -2,7 +2,7 @@
 
 use crate::people::User;
 use crate::rpc::{Refusal, refusal};
-use crate::server::Shared;
+use crate::server::{Shared, Signal};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -35,6 +35,18 @@ impl Links {
     fn take(&mut self, link: &str) -> bool {
         let place = self.open.iter().position(|open| open == link);
         place.map(|place| self.open.remove(place)).is_some()
+    }
+}
+
+impl Signal {
+    /// A phone that has this account scans a link.
+    pub fn scan(&self, link: &str, user: &User) {
+        self.world().links.scan(link, user);
+    }
+
+    /// How long a link waits for a phone.
+    pub fn set_link_patience(&self, patience: Duration) {
+        self.world().links.patience = Some(patience);
     }
 }
 

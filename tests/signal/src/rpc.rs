@@ -1,5 +1,6 @@
 //! The methods, as strict as the real ones about what they are asked with.
 
+use crate::register;
 use crate::world::{File, Message, World};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -33,6 +34,8 @@ pub(crate) fn call(world: &mut World, method: &str, asked: &Value) -> Answer {
             let link = world.links.make(now);
             return Ok(json!({ "deviceLinkUri": link }));
         }
+        "register" => return register::register(world, asked),
+        "verify" => return register::verify(world, asked),
         _ => {}
     }
     account(world, asked)?;

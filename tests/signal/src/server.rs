@@ -181,16 +181,6 @@ impl Signal {
         self.world().tell(envelope);
     }
 
-    /// A phone that has this account scans a link.
-    pub fn scan(&self, link: &str, user: &User) {
-        self.world().links.scan(link, user);
-    }
-
-    /// How long a link waits for a phone.
-    pub fn set_link_patience(&self, patience: Duration) {
-        self.world().links.patience = Some(patience);
-    }
-
     /// Keeps a file, so that a message can name it; its id.
     pub fn keep(&self, bytes: impl Into<Bytes>) -> String {
         let mut world = self.world();
@@ -261,7 +251,7 @@ impl Signal {
         self.world().calls.clone()
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.shared.world()
     }
 }

@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::link::Links;
 use crate::people;
+use crate::register::Registrations;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -67,6 +68,7 @@ pub(crate) struct World {
     pub(crate) receipts: Vec<(String, i64)>,
     pub(crate) left: Vec<String>,
     pub(crate) links: Links,
+    pub(crate) registrations: Registrations,
     pub(crate) calls: Vec<(String, Value)>,
 }
 
@@ -89,6 +91,7 @@ impl World {
             receipts: Vec::new(),
             left: Vec::new(),
             links: Links::default(),
+            registrations: Registrations::default(),
             calls: Vec::new(),
         }
     }

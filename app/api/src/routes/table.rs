@@ -204,6 +204,21 @@ pub(crate) fn table() -> Vec<Route> {
             .takes::<h::links::OpenLink>()
             .gives::<h::links::FinishedLink>()
             .errors(&[404, 409]),
+        Route::post(
+            "/v1/registrations",
+            h::links::register,
+            "Have a code sent to a number that the program of a chat channel is to register",
+        )
+        .owner()
+        .takes::<h::links::NewRegistration>()
+        .gives::<h::links::SentCode>()
+        .status(201)
+        .errors(&[404, 409]),
+        Route::post("/v1/registrations/verify", h::links::verify, "Register it by that code")
+            .owner()
+            .takes::<h::links::RegistrationCode>()
+            .gives::<h::links::FinishedLink>()
+            .errors(&[404, 409]),
         Route::get("/v1/channels", h::channels::list, "How the chat channels stand")
             .owner()
             .gives::<h::channels::Channels>(),

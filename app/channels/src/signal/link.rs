@@ -1,9 +1,10 @@
-//! Linking an account to the daemon, which so becomes one of its devices.
+//! How the daemon comes to an account: it becomes a device of one, or registers a number.
 
 use super::client::{CallError, Client};
 use async_trait::async_trait;
-use famulus_core::linking::{LinkError, Linker};
+use famulus_core::linking::{LinkError, Linker, Proof, Registration};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,16 @@ use std::time::Duration;
 const DEVICE: &str = "famulus";
 /// Signal itself gives up sooner.
 const PATIENCE: Duration = Duration::from_mins(3);
+/// Keys are made, and servers asked several times.
+const REGISTERED: Duration = Duration::from_mins(1);
+/// Where a captcha for a number is solved.
+const CAPTCHA: &str = "https://signalcaptchas.org/registration/generate.html";
 /// A method that the daemon does not have, since it was started for one account.
 const NO_METHOD: i64 = -32601;
 /// What went wrong is the user's: it stands in the message.
 const USER_ERROR: i64 = -1;
+const RATE_LIMIT: i64 = -5;
+const CAPTCHA_REJECTED: i64 = -6;
 
 pub(super) struct SignalLinker {
     client: Arc<Client>,
@@ -24,6 +31,14 @@ pub(super) struct SignalLinker {
 impl SignalLinker {
     pub(super) fn new(client: Arc<Client>) -> Self {
         Self { client }
+    }
+}
+
+impl SignalLinker {
+    /// Of a number that is no account of the daemon yet.
+    async fn ask(&self, method: &str, asked: serde_json::Value) -> Result<(), LinkError> {
+        let done = self.client.ask_within::<IgnoredAny>(method, asked, REGISTERED).await;
+        done.map(drop).map_err(|error| refused(&error))
     }
 }
 
@@ -50,12 +65,33 @@ impl Linker for SignalLinker {
         let linked = self.client.ask_within::<Linked>("finishLink", asked, PATIENCE).await;
         Ok(linked.map_err(|error| refused(&error))?.number)
     }
+
+    async fn register(&self, new: &Registration) -> Result<(), LinkError> {
+        let Registration { number, captcha, by_call } = new;
+        let asked = json!({"account": number, "voice": by_call, "captcha": captcha});
+        self.ask("register", asked).await
+    }
+
+    async fn verify(&self, number: &str, proof: &Proof) -> Result<(), LinkError> {
+        let Proof { code, pin } = proof;
+        let asked = json!({"account": number, "verificationCode": code, "pin": pin});
+        self.ask("verify", asked).await
+    }
 }
 
 fn refused(error: &CallError) -> LinkError {
     match error {
         CallError::Refused { code: USER_ERROR, message, .. } if message.contains("timed out") => {
             LinkError::Late
+        }
+        CallError::Refused { code: CAPTCHA_REJECTED, .. } => LinkError::Captcha { at: CAPTCHA },
+        CallError::Refused { code: USER_ERROR, message, .. }
+            if message.to_lowercase().contains("captcha") =>
+        {
+            LinkError::Captcha { at: CAPTCHA }
+        }
+        CallError::Refused { code: RATE_LIMIT, message, .. } => {
+            LinkError::TooOften(message.clone())
         }
         CallError::Refused { code: NO_METHOD, .. } => LinkError::Refused(
             "the daemon serves one account alone; start it without -a".to_owned(),

@@ -3,7 +3,7 @@
 use crate::world::{self, Setup, World};
 use famulus_scripted_signal::{Message, Signal, User};
 use famulus_scripted_telegram::Telegram;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const TOKEN: &str = "99:the-bot's-secret";
@@ -80,6 +80,39 @@ async fn an_account_is_linked_by_a_phone_and_heard() {
         assert!(again.contains("Unknown device link uri"), "{again}");
         let nowhere = json!({"channel": "telegram"});
         world.owner.post("/v1/links", nowhere).await.refused(404);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_number_is_registered_and_heard() {
+    let signal = Signal::start().await.unwrap();
+    signal.set_accounts(&[]);
+    signal.want_captcha();
+    world::run(setup(&signal), async |world| {
+        let number = "+15550000099";
+        let mut new = json!({"channel": "signal", "number": number});
+        let post = async |path: &str, body: &Value| world.owner.post(path, body.clone()).await;
+        let wanted = post("/v1/registrations", &new).await;
+        let remedy = wanted.body["remedy"].as_str().unwrap().to_owned();
+        assert!(remedy.contains("signalcaptchas.org") && remedy.contains("--captcha"), "{remedy}");
+        wanted.refused(409);
+        new["captcha"] = json!("signalcaptcha://signal-hcaptcha.solved");
+        post("/v1/registrations", &new).await.ok();
+        let (code, _) = signal.code_of(number).unwrap();
+        let told = json!({"channel": "signal", "number": number, "code": code});
+        let done = post("/v1/registrations/verify", &told).await.ok();
+        assert_eq!(done["account"], number);
+        let_in(world, &signal, &User::new(7, "Ada"), false).await;
+
+        post("/v1/registrations/verify", &told).await.refused(409);
+        let nowhere = json!({"channel": "telegram", "number": number});
+        post("/v1/registrations", &nowhere).await.refused(404);
+        for wrong in ["5550000099", "+1", "+1555000009x", "+1234567890123456"] {
+            let new = json!({"channel": "signal", "number": wrong});
+            let refused = post("/v1/registrations", &new).await.refused(400);
+            assert!(refused.contains("`number`"), "{refused}");
+        }
     })
     .await;
 }
