@@ -150,3 +150,21 @@ Postgres, and stands beside it.
 {{ $image.registry }}/{{ $repository }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ $suffix }}
 {{- end -}}
 {{- end }}
+
+{{- /* The image of the release's own daemon of signal-cli. Values that are reused from an older release have none. */}}
+{{- define "famulus.signalImage" -}}
+{{- dig "image" "" (.Values.signal | default dict) -}}
+{{- end }}
+
+{{- /* The address of a daemon that is not the release's. */}}
+{{- define "famulus.signalElsewhere" -}}
+{{- dig "url" "" (.Values.app.signal | default dict) -}}
+{{- end }}
+
+{{- define "famulus.signalUrl" -}}
+{{- if include "famulus.signalImage" . -}}
+http://{{ include "famulus.name" . }}-signal:8080
+{{- else -}}
+{{- include "famulus.signalElsewhere" . -}}
+{{- end -}}
+{{- end }}

@@ -40,10 +40,15 @@ topologySpreadConstraints: {{ toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{- /* Of one of our images: root, and the part. */}}
 {{- define "famulus.container" -}}
-{{- $root := index . 0 -}}
-image: {{ include "famulus.image" . }}
-imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+{{ include "famulus.containerOf" (list (index . 0) (include "famulus.image" .)) }}
+{{- end }}
+
+{{- /* Of any image: root, and its reference. */}}
+{{- define "famulus.containerOf" -}}
+image: {{ index . 1 }}
+imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true

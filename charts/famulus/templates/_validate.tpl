@@ -29,6 +29,9 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and (include "famulus.signalImage" .) (include "famulus.signalElsewhere" .) }}
+{{- fail "signal.image and app.signal.url are both set: leave app.signal.url empty to use the daemon of the release, or signal.image to use the other one" }}
+{{- end }}
 {{- include "famulus.validateBackup" . }}
 {{- include "famulus.validateRestore" . }}
 {{- include "famulus.validateStorage" . }}

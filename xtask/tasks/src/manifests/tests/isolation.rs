@@ -172,6 +172,26 @@ fn postgres_lets_in_the_app_the_migration_and_who_backs_it_up_alone() {
     check(&without, &["app", "migrate"]);
 }
 
+/// It asks nobody who they are.
+#[test]
+fn the_daemon_of_signal_lets_in_the_app_alone_and_reaches_the_public_network_alone() {
+    let objects = objects(&CASES[5]);
+    let daemon = policy(&objects, "assistant", "home-signal");
+    let port = json!([{"protocol": "TCP", "port": 8080}]);
+    assert_eq!(
+        daemon["ingress"],
+        json!([{"ports": port, "from": [{"podSelector": component("app")}]}])
+    );
+    let [names, servers] = list(daemon, "/egress") else { panic!("{daemon}") };
+    assert!(names.get("to").is_none() && names["ports"][0]["port"] == 53, "{names}");
+    assert_eq!(servers["ports"], json!([{"protocol": "TCP", "port": 443}]));
+    let except = list(servers, "/to/0/ipBlock/except");
+    assert!(DENIED.iter().all(|range| except.contains(&json!(range))), "{servers}");
+    let app = policy(&objects, "assistant", "home-app");
+    let to = json!({"ports": port, "to": [{"podSelector": component("signal")}]});
+    assert!(list(app, "/egress").contains(&to), "{app}");
+}
+
 #[test]
 fn the_sandbox_is_left_for_the_internet_the_resolver_and_the_callback_alone() {
     let objects = objects(&CASES[0]);

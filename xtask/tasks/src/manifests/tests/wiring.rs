@@ -39,6 +39,28 @@ fn the_app_is_told_where_it_is() {
 }
 
 #[test]
+fn the_app_is_told_where_the_daemon_of_signal_is() {
+    let told = |args: &[&str]| {
+        let objects = release("home", "assistant", args);
+        let app = environment(one(&objects, "Deployment", "home"));
+        app.get("FAMULUS_CHANNELS__SIGNAL__URL").map(|url| (*url).to_owned())
+    };
+    assert_eq!(told(&[]), None);
+    let own = told(&["--set", "signal.image=registry.example/signal-cli:1"]);
+    assert_eq!(own.as_deref(), Some("http://home-signal:8080"));
+    let elsewhere = told(&["--set", "app.signal.url=http://192.168.1.9:8080"]);
+    assert_eq!(elsewhere.as_deref(), Some("http://192.168.1.9:8080"));
+    let objects = objects(&CASES[5]);
+    let app = environment(one(&objects, "Deployment", "home"));
+    assert_eq!(app["FAMULUS_CHANNELS__SIGNAL__ACCOUNT"], "+491701234567");
+    assert_eq!(app["FAMULUS_CHANNELS__SIGNAL__SERVES_EVERYBODY"], "true");
+    // Two of them would keep each other from the account.
+    let daemon = one(&objects, "StatefulSet", "home-signal");
+    assert_eq!(daemon["spec"]["replicas"], 1);
+    assert_eq!(daemon["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"], "Retain");
+}
+
+#[test]
 fn the_operator_is_told_of_the_services_beside_it() {
     let objects = release("my-home", "assistant", &[]);
     let operator = one(&objects, "Deployment", "my-home-operator");
