@@ -60,12 +60,14 @@ impl<'a> Way<'a> {
 }
 
 impl Binaries {
-    /// Builds all tests of the workspace and the programs that they run.
+    /// Builds all tests of the workspace and the programs that they run, by the usual profile or another.
     pub(crate) async fn build(
         shell: &mut Shell,
         tools: Vec<(&'static str, PathBuf)>,
+        profile: Option<&str>,
     ) -> Result<Self> {
         let mut command = cargo(["test", "--workspace", "--no-run", "--features", FEATURES]);
+        command.args(profile.into_iter().flat_map(|profile| ["--profile", profile]));
         command.args(["--message-format", "json-render-diagnostics"]);
         let said = shell.read(command).await?;
         let mut all = Vec::new();

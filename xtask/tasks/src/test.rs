@@ -65,7 +65,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         tidy::run()?;
         report.done("format and tidiness");
     }
-    let binaries = prepare(shell, &mut report).await?;
+    let binaries = prepare(shell, None, &mut report).await?;
     let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
     if extent == Extent::Quick {
         binaries.run(shell, Binaries::is_unit, &Way::of(&words)).await?;
@@ -98,7 +98,11 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 }
 
 /// Sees to what tests need, and builds them.
-pub(crate) async fn prepare(shell: &mut Shell, report: &mut Report) -> Result<Binaries> {
+pub(crate) async fn prepare(
+    shell: &mut Shell,
+    profile: Option<&str>,
+    report: &mut Report,
+) -> Result<Binaries> {
     kept::restore(shell).await?;
     programs::ensure(shell, &programs::PLUGINS).await?;
     // Tests of the chart render it, and those of plugins run some that are of Python.
@@ -109,7 +113,7 @@ pub(crate) async fn prepare(shell: &mut Shell, report: &mut Report) -> Result<Bi
         ("FAMULUS_TEST_SCHEMATHESIS", schemathesis::obtain(shell).await?),
     ];
     report.done("what tests need");
-    let binaries = Binaries::build(shell, tools).await?;
+    let binaries = Binaries::build(shell, tools, profile).await?;
     report.done("build of all tests");
     Ok(binaries)
 }

@@ -147,9 +147,9 @@ fn program() -> &'static Path {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
         assert!(cargo.unwrap().success(), "famulus-runner does not build");
-        // target/debug/deps/THIS
+        // target/PROFILE/deps/THIS
         let this = std::env::current_exe().unwrap();
-        let built = this.ancestors().nth(2).unwrap().join("famulus-runner");
+        let built = this.ancestors().nth(3).unwrap().join("debug/famulus-runner");
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let copy = folder.path().join("famulus-runner");
