@@ -14,7 +14,7 @@ use crate::test::{SOAK, clusters, look_at, prepare, start_images};
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
 
-/// How the tests of long runs are built: what they start so often takes a third less time by it.
+/// How the tests of long runs are built: much of their time goes into programs that they start again.
 const PROFILE: &str = "soak";
 
 #[derive(clap::Args)]

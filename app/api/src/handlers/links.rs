@@ -12,6 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// A telephone number with its country, as [`checked`] wants it.
+const NUMBER: &str = r"^\+[0-9]{4,15}$";
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewLink {
@@ -46,7 +49,7 @@ pub(crate) struct NewRegistration {
     /// One whose program registers numbers, such as `signal`.
     channel: String,
     /// With its country, such as `+491701234567`. Whoever had it there before loses it.
-    #[schemars(regex(pattern = r"^\+[0-9]{4,15}$"))]
+    #[schemars(regex(pattern = NUMBER))]
     number: String,
     /// What a solved captcha gave, where the platform asked for one.
     #[serde(default)]
@@ -61,7 +64,7 @@ pub(crate) struct NewRegistration {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegistrationCode {
     channel: String,
-    #[schemars(regex(pattern = r"^\+[0-9]{4,15}$"))]
+    #[schemars(regex(pattern = NUMBER))]
     number: String,
     /// The code that came to the number.
     #[schemars(length(min = 1, max = 100))]

@@ -32,9 +32,7 @@ impl SignalLinker {
     pub(super) fn new(client: Arc<Client>) -> Self {
         Self { client }
     }
-}
 
-impl SignalLinker {
     /// Of a number that is no account of the daemon yet.
     async fn ask(&self, method: &str, asked: serde_json::Value) -> Result<(), LinkError> {
         let done = self.client.ask_within::<IgnoredAny>(method, asked, REGISTERED).await;
