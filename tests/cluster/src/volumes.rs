@@ -1,8 +1,13 @@
 //! Volumes of plugins: emptied by their owner, with whatever holds them.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use futures::future::join;
 use serde_json::{Value, json};
 
+use crate::beside::node;
 use crate::kubectl::{LONG, condition, kubectl, object, objects, until};
 use crate::release::Release;
 
@@ -40,10 +45,25 @@ impl Release {
         format!("{}; {}", kept.unwrap_or(&Value::Null), pods.collect::<Value>())
     }
 
-    /// As if the node had evicted a Pod: the kubelet ends it then, and it stays as it is.
+    /// Has the node evict a Pod: the runner's room for answers is filled from the host, past its limit.
+    /// The kubelet sees it within a minute or two, ends the Pod, and leaves it there.
     pub async fn evict(&self, pod: &str) {
-        let status = r#"{"status":{"phase":"Failed","reason":"Evicted"}}"#;
-        kubectl(&["-n", &self.sandbox, "patch", "pod", pod, "--subresource=status", "-p", status])
-            .await;
+        let found = object(&self.sandbox, "pod", pod).await.unwrap();
+        let uid = found["metadata"]["uid"].as_str().unwrap();
+        let room = node().join(format!("kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/kept"));
+        fill(&room.join("fill")).unwrap_or_else(|error| panic!("{}: {error}", room.display()));
+        until(&format!("{pod} is evicted"), LONG, async || {
+            let found = object(&self.sandbox, "pod", pod).await;
+            let status = found.as_ref().map_or(&Value::Null, |found| &found["status"]);
+            let evicted = status["phase"] == "Failed" && status["reason"] == "Evicted";
+            if evicted { Ok(()) } else { Err(status.to_string()) }
+        })
+        .await;
     }
+}
+
+/// Writes more than a runner keeps (256 MiB).
+fn fill(path: &Path) -> io::Result<()> {
+    io::copy(&mut io::repeat(0).take(300 << 20), &mut File::create(path)?)?;
+    Ok(())
 }
