@@ -8,7 +8,7 @@ use crate::{
     plugins::{Plugins, fixed_tokens},
     questions,
     speech::Speech,
-    sweeps,
+    sweeps::Sweeps,
     turns::TurnWorker,
     unknown,
 };
@@ -285,33 +285,13 @@ impl App {
                 questions::ask(store.clone(), channels.clone(), shutdown.clone())
             });
         }
-        {
-            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
-            tasks.spawn_loop("schedules", OnExit::Restart, move || {
-                sweeps::schedules(store.clone(), Arc::clone(&clock), shutdown.clone())
-            });
-        }
-        {
-            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
-            let keep = config.retention;
-            tasks.spawn_loop("retention", OnExit::Restart, move || {
-                sweeps::retention(store.clone(), Arc::clone(&clock), keep, shutdown.clone())
-            });
-        }
-        {
-            let (store, shutdown) = (store.clone(), shutdown.clone());
-            tasks.spawn_loop("leftovers", OnExit::Restart, move || {
-                sweeps::leftovers(store.clone(), shutdown.clone())
-            });
-        }
-
-        if let Some(installed) = plugins.installed.clone() {
-            let (store, clock, shutdown) = (store.clone(), Arc::clone(&clock), shutdown.clone());
-            tasks.spawn_loop("bundles", OnExit::Restart, move || {
-                let (store, installed) = (store.clone(), installed.clone());
-                sweeps::bundles(store, installed, Arc::clone(&clock), shutdown.clone())
-            });
-        }
+        let sweeps = Sweeps {
+            store: store.clone(),
+            clock: Arc::clone(&clock),
+            keep: config.retention,
+            shutdown: shutdown.clone(),
+        };
+        sweeps.begin(tasks, plugins.installed.clone());
 
         let readiness = Readiness::default();
         let Sockets { listeners, canary } = sockets;

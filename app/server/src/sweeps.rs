@@ -7,8 +7,10 @@ use famulus_core::{
     plugin::{InstalledPlugin, InstalledPlugins},
 };
 use famulus_errors::chain;
+use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::hint::Topic;
 use famulus_store::{Retention, Store};
+use futures::{FutureExt as _, future::BoxFuture};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,106 @@ const RETENTION: Duration = Duration::from_hours(1);
 const AFTER_START: Duration = Duration::from_mins(1);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
+/// All sweepers of a process.
+pub(crate) struct Sweeps {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keep: Retention,
+    pub(crate) shutdown: CancellationToken,
+}
+
+type Sweep = fn(Arc<Sweeps>) -> BoxFuture<'static, ()>;
+
+impl Sweeps {
+    /// Has each begin, and begin anew should it fail.
+    pub(crate) fn begin(self, tasks: &Tasks, installed: Option<Installed>) {
+        let sweeps = Arc::new(self);
+        let all: [(&str, Sweep); 3] = [
+            ("schedules", |sweeps| sweeps.schedules().boxed()),
+            ("retention", |sweeps| sweeps.retention().boxed()),
+            ("leftovers", |sweeps| sweeps.leftovers().boxed()),
+        ];
+        for (name, sweep) in all {
+            let sweeps = Arc::clone(&sweeps);
+            tasks.spawn_loop(name, OnExit::Restart, move || sweep(Arc::clone(&sweeps)));
+        }
+        if let Some(installed) = installed {
+            tasks.spawn_loop("bundles", OnExit::Restart, move || {
+                Arc::clone(&sweeps).bundles(installed.clone())
+            });
+        }
+    }
+
+    /// Starts the turns of schedules as they fall due.
+    async fn schedules(self: Arc<Self>) {
+        let mut hint = self.store.hints.subscribe(Topic::Control);
+        loop {
+            hint.mark_unchanged();
+            let now = self.clock.now();
+            let pause = match self.store.fire_due(now, AT_ONCE).await {
+                Ok(fired) => {
+                    if fired.missed > 0 {
+                        tracing::info!(missed = fired.missed, "slots passed while nothing ran");
+                    }
+                    fired.next_due.map_or(LOOK, |due| {
+                        let wait = due.duration_since(self.clock.now());
+                        Duration::try_from(wait).unwrap_or(Duration::ZERO).min(LOOK)
+                    })
+                }
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "looking for due schedules failed");
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                () = self.shutdown.cancelled() => return,
+                _changed = hint.changed() => {}
+                () = tokio::time::sleep(pause.max(Duration::from_millis(1))) => {}
+            }
+        }
+    }
+
+    /// Hands over what turns left unread that an older release ended beside this one.
+    async fn leftovers(self: Arc<Self>) {
+        let mut beat = self.beat(Duration::ZERO, LOOK);
+        while beat.comes().await {
+            if let Err(error) = self.store.hand_over_leftovers().await {
+                tracing::warn!(error = %chain(&error), "looking for unread messages failed");
+            }
+        }
+    }
+
+    /// Deletes what need not be kept.
+    async fn retention(self: Arc<Self>) {
+        let mut beat = self.hourly();
+        while beat.comes().await {
+            match self.store.sweep_old(self.clock.now(), &self.keep).await {
+                Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
+                Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
+            }
+        }
+    }
+
+    /// Forgets bundles that nobody needs, and only by a whole list of the plugins there are.
+    async fn bundles(self: Arc<Self>, installed: Installed) {
+        let Installed { plugins, kept_bundles } = installed;
+        let forget = |list: Vec<InstalledPlugin>| {
+            let (store, now) = (self.store.clone(), self.clock.now());
+            async move { store.forget_revisions(now, &list, kept_bundles).await }
+        };
+        by_whole_lists(&*plugins, forget, self.hourly()).await;
+    }
+
+    fn beat(&self, next: Duration, then: Duration) -> Beat {
+        Beat { next, then, shutdown: self.shutdown.clone() }
+    }
+
+    /// Once an hour, but not while the start has better things to do.
+    fn hourly(&self) -> Beat {
+        self.beat(AFTER_START, RETENTION)
+    }
+}
+
 /// When a sweep begins anew.
 struct Beat {
     next: Duration,
@@ -28,86 +130,11 @@ struct Beat {
 }
 
 impl Beat {
-    /// Once an hour, but not while the start has better things to do.
-    fn hourly(shutdown: CancellationToken) -> Self {
-        Self { next: AFTER_START, then: RETENTION, shutdown }
-    }
-
     /// Waits; false when the process ends.
     async fn comes(&mut self) -> bool {
         let pause = std::mem::replace(&mut self.next, self.then);
         self.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some()
     }
-}
-
-/// Starts the turns of schedules as they fall due.
-pub(crate) async fn schedules(store: Store, clock: Arc<dyn Clock>, shutdown: CancellationToken) {
-    let mut hint = store.hints.subscribe(Topic::Control);
-    loop {
-        hint.mark_unchanged();
-        let now = clock.now();
-        let pause = match store.fire_due(now, AT_ONCE).await {
-            Ok(fired) => {
-                if fired.missed > 0 {
-                    tracing::info!(missed = fired.missed, "slots passed while nothing ran");
-                }
-                fired.next_due.map_or(LOOK, |due| {
-                    let wait = due.duration_since(clock.now());
-                    Duration::try_from(wait).unwrap_or(Duration::ZERO).min(LOOK)
-                })
-            }
-            Err(error) => {
-                tracing::warn!(error = %chain(&error), "looking for due schedules failed");
-                AFTER_FAILURE
-            }
-        };
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            _changed = hint.changed() => {}
-            () = tokio::time::sleep(pause.max(Duration::from_millis(1))) => {}
-        }
-    }
-}
-
-/// Hands over what turns left unread that an older release ended beside this one.
-pub(crate) async fn leftovers(store: Store, shutdown: CancellationToken) {
-    let mut beat = Beat { next: Duration::ZERO, then: LOOK, shutdown };
-    while beat.comes().await {
-        if let Err(error) = store.hand_over_leftovers().await {
-            tracing::warn!(error = %chain(&error), "looking for unread messages failed");
-        }
-    }
-}
-
-/// Deletes what need not be kept, a minute after the start and once an hour.
-pub(crate) async fn retention(
-    store: Store,
-    clock: Arc<dyn Clock>,
-    keep: Retention,
-    shutdown: CancellationToken,
-) {
-    let mut beat = Beat::hourly(shutdown);
-    while beat.comes().await {
-        match store.sweep_old(clock.now(), &keep).await {
-            Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
-            Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
-        }
-    }
-}
-
-/// Forgets bundles that nobody needs, once an hour, and only by a whole list of the plugins there are.
-pub(crate) async fn bundles(
-    store: Store,
-    installed: Installed,
-    clock: Arc<dyn Clock>,
-    shutdown: CancellationToken,
-) {
-    let Installed { plugins, kept_bundles } = installed;
-    let forget = |list: Vec<InstalledPlugin>| {
-        let (store, now) = (store.clone(), clock.now());
-        async move { store.forget_revisions(now, &list, kept_bundles).await }
-    };
-    by_whole_lists(&*plugins, forget, Beat::hourly(shutdown)).await;
 }
 
 /// Has bundles forgotten at each beat. A list that could lack a plugin would let go what is in use.
