@@ -71,7 +71,6 @@ impl Run<'_> {
         };
         match self.driver.log.finish(self.fence, ending).await? {
             Ended::Done => {
-                self.stream.recorded();
                 self.stream.show_recorded(&complete);
                 metrics::counter!("famulus_turns_total", "state" => finish.state.as_str())
                     .increment(1);

@@ -28,6 +28,7 @@ pub mod normalise;
 mod patience;
 pub mod prompt;
 pub mod repeats;
+mod resume;
 mod run;
 pub mod step;
 mod stream;

@@ -16,7 +16,7 @@ use famulus_core::{
     approval::{self, Approval, ApprovalState, Asked, CODE_LENGTH, code_from},
     event::{Event, Status},
     ids::{ApprovalId, MessageId},
-    message::{Message, MessageRole, Part, PartBody, Sentinel, ToolCall, visible_text},
+    message::{Message, MessageRole, Part, PartBody, ToolCall, visible_text},
     model::{ModelReply, ModelRequest, Usage},
     tool::{CallKey, CheckedCall, Plan, ToolOutput, ToolSpec, Tools},
     turn::{
@@ -62,37 +62,6 @@ pub(crate) struct Replied<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Tells viewers how much of what they saw is kept, and records it as interrupted. The first
-    /// event of every lease, also of the first: a crash of Postgres can make a begun turn new again.
-    pub(crate) async fn resume(&mut self) -> Result<(), StoreError> {
-        let turn = self.turn.id;
-        let partial = self.turn.partial.take();
-        let last = partial.as_ref().map_or(self.turn.shown, |partial| partial.last);
-        self.stream.emit(Event::Resumed { turn, last });
-        if let Some(partial) = partial {
-            let shown = Shown { text: partial.text, reasoning: partial.reasoning };
-            if !shown.is_empty() {
-                self.record_interrupted(shown).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn record_interrupted(&mut self, shown: Shown) -> Result<(), StoreError> {
-        let message = NewMessage {
-            id: MessageId::new(),
-            parts: shown.parts(Sentinel::Interrupted),
-            blocks: None,
-        };
-        let (shown, events) = (self.stream.last(), self.stream.open());
-        let log = &self.driver.log;
-        let stored =
-            log.record_interrupted(self.fence, self.turn.id, message, shown, events).await?;
-        self.stream.recorded();
-        self.turn.history.push(stored);
-        Ok(())
-    }
-
     pub(crate) async fn until_done(
         &mut self,
         mut state: State,
@@ -136,7 +105,7 @@ impl<'a> Run<'a> {
         let turn = self.turn.id;
         if self.reply.take().is_some() {
             // A reply of white space is asked for again, and kept by nobody.
-            self.stream.take_back();
+            self.take_back(self.stream.last_recorded(), Shown::default()).await?;
         }
         self.stream.emit(Event::Status { turn, status: Status::Streaming });
         match self.listen().await? {

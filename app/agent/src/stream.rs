@@ -92,9 +92,9 @@ impl Stream {
         self.open.clone()
     }
 
-    /// Tells viewers to drop what they saw since the last record: it will not be recorded.
-    pub(crate) fn take_back(&mut self) {
-        self.emit(Event::Resumed { turn: self.turn, last: self.recorded });
+    /// The last event that the record covers.
+    pub(crate) fn last_recorded(&self) -> EventId {
+        self.recorded
     }
 
     /// A durable step has stored everything that was open.
@@ -105,11 +105,12 @@ impl Stream {
         self.viewers.stored(self.conversation, self.last());
     }
 
-    /// Shows an event that a durable step has stored on its own account.
+    /// Shows the event that came next in a durable step, which has stored it behind everything that was
+    /// open.
     pub(crate) fn show_recorded(&mut self, event: &Arc<Envelope>) {
         self.number = event.id.number;
         self.viewers.publish(event);
-        self.viewers.stored(self.conversation, event.id);
+        self.recorded();
     }
 
     /// Stores what waits. After an error everything is kept, and stored by a later call.

@@ -137,6 +137,8 @@ pub struct LoadedTurn {
     pub shown: EventId,
     /// What a predecessor streamed of a reply that it never recorded.
     pub partial: Option<Partial>,
+    /// Whether nobody took it up before, so that nothing of it was shown.
+    pub is_fresh: bool,
     /// Whether the conversation still has no title of its own.
     pub untitled: bool,
 }
@@ -243,15 +245,16 @@ pub trait TurnLog: Send + Sync + 'static {
     /// Takes a turn up: marks it running, and reads all that the loop needs.
     async fn take_up(&self, fence: &Fence, turn: TurnId) -> Result<LoadedTurn, StoreError>;
 
-    /// Records text that a predecessor streamed as an interrupted message.
+    /// Records that a reply broke off: what was streamed of it, if it is kept, and the events up to `shown`.
+    /// What is stored behind its predecessor's token afterwards counts for nothing.
     async fn record_interrupted(
         &self,
         fence: &Fence,
         turn: TurnId,
-        message: NewMessage,
+        message: Option<NewMessage>,
         shown: EventId,
         events: Vec<Arc<Envelope>>,
-    ) -> Result<Arc<Message>, StoreError>;
+    ) -> Result<Option<Arc<Message>>, StoreError>;
 
     /// Records what was heard in a recording: the part of this number of a message of the turn.
     async fn record_heard(

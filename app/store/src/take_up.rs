@@ -301,6 +301,7 @@ impl Row {
             calls: parts.calls,
             knowledge: parts.knowledge,
             partial: parts.partial?,
+            is_fresh: self.fresh,
             untitled: self.untitled,
         })
     }

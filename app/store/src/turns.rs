@@ -39,15 +39,20 @@ impl TurnLog for Store {
         &self,
         fence: &Fence,
         turn: TurnId,
-        message: NewMessage,
+        message: Option<NewMessage>,
         shown: EventId,
         events: Vec<Arc<Envelope>>,
-    ) -> Result<Arc<Message>, StoreError> {
+    ) -> Result<Option<Arc<Message>>, StoreError> {
         let mut tx = self.begin(Scope::Person(fence.person)).await?;
         let (place, seq) = history::place(&mut tx, turn).await?;
         lane::guard(&mut tx, Class::Turn, fence, Progress::Relies).await.map_err(Error::from)?;
-        let stored =
-            history::append(&mut tx, place, seq, MessageRole::Assistant, message, None).await?;
+        let stored = match message {
+            Some(new) => {
+                let role = MessageRole::Assistant;
+                Some(history::append(&mut tx, place, seq, role, new, None).await?)
+            }
+            None => None,
+        };
         ending::set_shown(&mut tx, turn, shown).await?;
         events::insert_for(&mut tx, fence.person, events).await?;
         crash::before("turn.interrupted");

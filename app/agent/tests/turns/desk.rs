@@ -23,8 +23,8 @@ use famulus_core::{
         Tools, Verdict,
     },
     turn::{
-        Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, RecordedCall, ReplyRecord, TurnLog,
-        TurnState,
+        Burial, Ended, Ending, Fence, LoadedTurn, NewMessage, Partial, RecordedCall, ReplyRecord,
+        TurnLog, TurnState,
     },
 };
 use futures::{StreamExt as _, stream, stream::BoxStream};
@@ -51,6 +51,8 @@ pub(crate) struct Desk {
     pub(crate) transcriber: Option<Arc<dyn Transcriber>>,
     /// What comes with the turn's message.
     pub(crate) recording: Option<FilePart>,
+    /// What a predecessor streamed.
+    pub(crate) partial: Option<Partial>,
     record: Arc<Record>,
 }
 
@@ -66,6 +68,7 @@ impl Desk {
             tools: record.clone(),
             transcriber: None,
             recording: None,
+            partial: None,
             record,
         }
     }
@@ -73,6 +76,20 @@ impl Desk {
     /// From now on no event can be stored.
     pub(crate) fn store_nothing(&self) {
         self.record.refuses.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on the lease is another's.
+    pub(crate) fn lose_lease(&self) {
+        self.record.lease_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// What viewers were told to drop: everything behind these.
+    pub(crate) fn taken_back(&self) -> Vec<EventId> {
+        let shown = self.record.shown.lock();
+        let last = |envelope: &Arc<Envelope>| {
+            if let Event::Resumed { last, .. } = envelope.event { Some(last) } else { None }
+        };
+        shown.iter().filter_map(last).collect()
     }
 
     /// Somebody stops the turn in another process.
@@ -181,7 +198,8 @@ impl Desk {
             calls: Vec::new(),
             knowledge: None,
             shown: EventId { fence: 0, number: 0 },
-            partial: None,
+            partial: self.partial.clone(),
+            is_fresh: self.partial.is_none(),
             untitled: self.untitled,
         }
     }
@@ -211,6 +229,7 @@ struct Record {
     title: Mutex<Option<String>>,
     shown: Mutex<Vec<Arc<Envelope>>>,
     refuses: AtomicBool,
+    lease_lost: AtomicBool,
     /// A stop stands in the record, and this process has not heard of it yet.
     stopped: AtomicBool,
     heard: Mutex<Vec<Heard>>,
@@ -227,11 +246,14 @@ impl TurnLog for Record {
         &self,
         _: &Fence,
         turn: TurnId,
-        new: NewMessage,
+        new: Option<NewMessage>,
         _: EventId,
         _: Vec<Arc<Envelope>>,
-    ) -> Result<Arc<Message>, StoreError> {
-        Ok(message(MessageRole::Assistant, new.parts, turn))
+    ) -> Result<Option<Arc<Message>>, StoreError> {
+        if self.lease_lost.load(Ordering::SeqCst) {
+            return Err(StoreError::LeaseLost);
+        }
+        Ok(new.map(|new| message(MessageRole::Assistant, new.parts, turn)))
     }
 
     async fn record_heard(

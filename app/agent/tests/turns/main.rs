@@ -6,4 +6,5 @@ mod listening;
 mod outage;
 mod side_by_side;
 mod silence;
+mod taken_back;
 mod title;

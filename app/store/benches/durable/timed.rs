@@ -108,10 +108,10 @@ impl TurnLog for Timed {
         &self,
         fence: &Fence,
         turn: TurnId,
-        message: NewMessage,
+        message: Option<NewMessage>,
         shown: EventId,
         events: Vec<Arc<Envelope>>,
-    ) -> Result<Arc<Message>, StoreError> {
+    ) -> Result<Option<Arc<Message>>, StoreError> {
         self.log.record_interrupted(fence, turn, message, shown, events).await
     }
 

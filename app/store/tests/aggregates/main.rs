@@ -16,6 +16,7 @@ mod heard;
 mod hints;
 mod isolation;
 mod knowledge;
+mod late_events;
 mod letters;
 mod lock_order;
 mod old_server;

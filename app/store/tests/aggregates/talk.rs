@@ -83,7 +83,9 @@ pub(crate) async fn record(store: &Store, lease: &Lease) -> Result<Arc<Message>,
         blocks: None,
     };
     let turn = TurnId(lease.job.id);
-    store.record_interrupted(&lease.fence, turn, message, EventId::START, Vec::new()).await
+    let (shown, events) = (EventId::START, Vec::new());
+    let stored = store.record_interrupted(&lease.fence, turn, Some(message), shown, events).await;
+    stored.map(|stored| stored.expect("what is kept is a message"))
 }
 
 /// Shows a word of the turn of a lease, as its event with that number.
