@@ -16,7 +16,8 @@ use sqlx::PgConnection;
 use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
-/// Messages that a turn reads back, at most; the model's window ends long before.
+/// Messages before a turn that it reads back, at most; the model's window ends long before. Its own it reads
+/// all: each of them is to be answered.
 const WINDOW: i64 = 400;
 
 struct Row {
@@ -55,19 +56,23 @@ fn messages(rows: Vec<Row>) -> Result<Vec<Arc<Message>>, Error> {
     rows.into_iter().map(|row| Message::try_from(row).map(Arc::new)).collect()
 }
 
-/// The conversations up to and with the turns of the places, by turn.
+/// The conversations before the turns of the places, and those turns whole, by turn.
 pub(crate) async fn windows(
     conn: &mut PgConnection,
     places: &[Place],
 ) -> Result<HashMap<TurnId, Result<Vec<Arc<Message>>, Error>>, Error> {
     let rows = sqlx::query!(
-        r#"select t.id as "reader!", m.id, m.seq, m.role, m.sender_id, m.turn_id, m.parts,
-                  m.provider, m.blocks, m.created_at as "created_at: Instant"
+        r#"select t.id as "reader!", m.id as "id!", m.seq as "seq!", m.role as "role!", m.sender_id,
+                  m.turn_id as "turn_id!", m.parts as "parts!", m.provider, m.blocks,
+                  m.created_at as "created_at!: Instant"
            from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as t (id, conversation, ord)
            cross join lateral (
+               (select * from message
+                where conversation_id = t.conversation and turn_ord < t.ord
+                order by turn_ord desc, seq desc limit $4)
+               union all
                select * from message
-               where conversation_id = t.conversation and turn_ord <= t.ord
-               order by turn_ord desc, seq desc limit $4
+               where conversation_id = t.conversation and turn_ord = t.ord
            ) m
            order by t.id, m.turn_ord, m.seq"#,
         &places.iter().map(|place| place.turn.0).collect::<Vec<_>>(),

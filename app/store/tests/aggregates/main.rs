@@ -19,6 +19,7 @@ mod knowledge;
 mod late_events;
 mod letters;
 mod lock_order;
+mod long_turn;
 mod old_server;
 mod people;
 mod plans;
