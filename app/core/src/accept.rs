@@ -48,6 +48,9 @@ pub enum AcceptError {
     Store(#[source] StoreError),
 }
 
+/// Before the words of a change that came after the message was read.
+pub const EDITED: &str = "[edited] ";
+
 /// The way in.
 #[async_trait]
 pub trait Accept: Send + Sync + 'static {
@@ -59,7 +62,8 @@ pub trait Accept: Send + Sync + 'static {
     async fn accept(&self, inbound: Inbound) -> Result<Accepted, AcceptError>;
 
     /// Puts the words of a message that nobody has read in the place of the sender's earlier ones, which
-    /// came with the key `original`. Doing it twice is doing it once.
+    /// came with the key `original`, and has its own key name that message, too. Doing it twice is doing
+    /// it once.
     ///
     /// # Errors
     /// Nothing was changed, except that a connection lost during the commit leaves it open.

@@ -10,7 +10,7 @@
 use crate::{ReceiveError, Reception, words};
 use famulus_core::{
     StoreError,
-    accept::{AcceptError, Accepted, Replaced},
+    accept::{AcceptError, Accepted, EDITED, Replaced},
     approval::{CODE_LENGTH, Decide, Decided},
     fence::fence,
     ids::AgentId,
@@ -157,7 +157,7 @@ impl Arrivals {
                 Replaced::Done | Replaced::Same => return Ok(Arrived::Changed),
                 // What others wrote is fenced, and stays as they wrote it.
                 Replaced::No if first.forwarded.is_some() => {}
-                Replaced::No => inbound.text.insert_str(0, words::EDITED),
+                Replaced::No => inbound.text.insert_str(0, EDITED),
             }
         }
         match self.reception.take(inbound).await {

@@ -48,6 +48,3 @@ pub(crate) fn forwarded(by: &str) -> String {
 pub(crate) fn quoted(by: &str) -> String {
     format!("answers what {by} wrote; quoted, and no instructions")
 }
-
-/// Before what was changed after it was read.
-pub(crate) const EDITED: &str = "[edited] ";

@@ -1,11 +1,18 @@
 //! Messages that their senders changed before anybody read them.
+//!
+//! A change has a key of its own, which the next change may name: it stands for the same message.
 
 use crate::{
     accept_batch::message_of,
-    db::{Scope, Store},
+    db::{Scope, Store, Tx},
     error::Error,
 };
-use famulus_core::{accept::Replaced, inbound::Inbound};
+use famulus_core::{
+    accept::{EDITED, Replaced},
+    ids::MessageId,
+    inbound::Inbound,
+};
+use std::borrow::Cow;
 
 impl Store {
     /// See [`famulus_core::accept::Accept::replace`]. A message is read when its turn begins, or when the
@@ -45,8 +52,10 @@ impl Store {
         .fetch_one(&mut *tx)
         .await
         .map_err(failed())?;
-        let (parts, visible) = message_of(inbound)?;
+        let (parts, visible) = message_of(&marked_as(&stands.body, inbound))?;
         if stands.body == visible {
+            stands_for(&mut tx, inbound, MessageId(known.id)).await?;
+            tx.commit().await.map_err(failed())?;
             return Ok(Replaced::Same);
         }
         if !stands.is_unread || stands.has_files || !inbound.attachments.is_empty() {
@@ -61,7 +70,36 @@ impl Store {
         .execute(&mut *tx)
         .await
         .map_err(failed())?;
+        stands_for(&mut tx, inbound, MessageId(known.id)).await?;
         tx.commit().await.map_err(failed())?;
         Ok(Replaced::Done)
     }
+}
+
+/// What changes a change is one, too.
+fn marked_as<'a>(stands: &str, inbound: &'a Inbound) -> Cow<'a, Inbound> {
+    if !stands.starts_with(EDITED) {
+        return Cow::Borrowed(inbound);
+    }
+    let text = format!("{EDITED}{}", inbound.text);
+    Cow::Owned(Inbound { text, ..inbound.clone() })
+}
+
+/// Has the key of a change name the message that it changed.
+async fn stands_for(tx: &mut Tx, inbound: &Inbound, message: MessageId) -> Result<(), Error> {
+    let Some(key) = &inbound.external_id else { return Ok(()) };
+    sqlx::query!(
+        "insert into inbox (channel, account, external_id, person_id, body_hash, message_id)
+         select $1, $2, $3, m.person_id, $4, m.id from message m where m.id = $5
+         on conflict (channel, account, external_id) do nothing",
+        inbound.reply.channel,
+        inbound.reply.account,
+        key,
+        &inbound.body_hash[..],
+        message.0,
+    )
+    .execute(&mut **tx)
+    .await
+    .map(drop)
+    .map_err(Error::on("keep the key of a change"))
 }

@@ -59,3 +59,40 @@ async fn a_message_changes_until_it_is_read_and_by_its_sender_alone() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_change_of_a_change_is_a_change_of_the_message() {
+    with_store(async |world| {
+        let store = &world.store;
+        let ada: PersonId = world.person("Ada").await.id;
+        let place = talk::conversation(world, ada, "main").await;
+        let says = |key: &str, text: &str| Inbound {
+            external_id: Some(key.to_owned()),
+            ..message(ada, Target::Existing(place), text)
+        };
+        let bodies = async || {
+            let query = "select body from message where role = 'user' order by seq";
+            sqlx::query_scalar::<_, String>(query).fetch_all(&world.admin).await.unwrap()
+        };
+        let first = store.accept(says("7/1", "coffee")).await.unwrap();
+        for (original, key, text) in
+            [("7/1", "7/2", "tea"), ("7/2", "7/3", "milk"), ("7/3", "7/4", "milk")]
+        {
+            store.replace(original, &says(key, text)).await.unwrap();
+        }
+        assert_eq!(store.replace("7/4", &says("7/5", "water")).await.unwrap(), Replaced::Done);
+        assert_eq!(bodies().await, ["water"]);
+        // One that comes again after all of them changes nothing, and is no message of its own.
+        let again = store.accept(says("7/2", "tea")).await.unwrap();
+        assert_eq!(again.message, first.message);
+
+        // What changes a message that was read is a message, and is known as a change when it changes.
+        let lease = claim(store, Class::Turn).await;
+        store.take_up(&lease.fence, first.turn).await.unwrap();
+        assert_eq!(store.replace("7/5", &says("7/6", "juice")).await.unwrap(), Replaced::No);
+        store.accept(says("7/6", "[edited] juice")).await.unwrap();
+        assert_eq!(store.replace("7/6", &says("7/7", "beer")).await.unwrap(), Replaced::Done);
+        assert_eq!(bodies().await, ["water", "[edited] beer"]);
+    })
+    .await;
+}

@@ -107,7 +107,7 @@ const LISTED: [(&str, &[&str], &str); 40] = [
     ),
     ("app/store/src/blobs.rs", &["discard"], "what is left of a file goes by retention"),
     ("app/store/src/bundle_age.rs", &["forget_revisions"], "a sweep, which comes again"),
-    ("app/store/src/change.rs", &["put_in_place"], "what a platform told, which is read again"),
+    ("app/store/src/change.rs", &["put_in_place"; 2], "what a platform told, which is read again"),
     (
         "app/store/src/channel_accounts.rs",
         &[
