@@ -8,7 +8,8 @@ use serde::Deserialize;
 pub struct Rules {
     /// How strangers are met.
     pub access: Access,
-    /// Ids that are let in without a code, as contacts; `*` is everybody.
+    /// Who is let in without a code, as a contact: ids, what else the channel knows accounts by, and `*` for
+    /// everybody.
     pub allow: Vec<String>,
     /// Whether the owner's account may do what only the owner may.
     pub owner_acts: OwnerActs,

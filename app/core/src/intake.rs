@@ -72,6 +72,15 @@ pub trait Listener: Send + Sync + 'static {
     /// The platform did not take it; the press may be too old.
     async fn answer_press(&self, press: &Press, told: Option<&str>) -> Result<(), ListenError>;
 
+    /// Whether a list of whom the owner lets in without a code names an account: by its id, or as whatever
+    /// else the platform knows it by; `*` is everybody.
+    ///
+    /// # Errors
+    /// The platform had to be asked, and did not answer.
+    async fn lists(&self, listed: &[String], id: &str) -> Result<bool, ListenError> {
+        Ok(is_named(listed, id))
+    }
+
     /// Leaves a chat of several people.
     ///
     /// # Errors
@@ -86,6 +95,11 @@ pub trait Listener: Send + Sync + 'static {
         &self,
         file: &RemoteFile,
     ) -> Result<BoxStream<'static, io::Result<Bytes>>, FetchError>;
+}
+
+/// Whether a list holds an id, or `*`, which is everybody.
+pub fn is_named(listed: &[String], id: &str) -> bool {
+    listed.iter().any(|listed| listed == "*" || listed == id)
 }
 
 /// Why a listener ended.

@@ -21,6 +21,12 @@ pub trait Linker: Send + Sync + 'static {
     async fn verify(&self, number: &str, proof: &Proof) -> Result<(), LinkError>;
 }
 
+/// Whether it is a telephone number with its country, such as `+491701234567`: a plus, and 4 to 15 figures.
+pub fn is_number(text: &str) -> bool {
+    let figures = text.strip_prefix('+').unwrap_or_default();
+    (4..=15).contains(&figures.len()) && figures.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// A number of the assistant's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {

@@ -15,7 +15,7 @@ use famulus_core::{
     fence::fence,
     ids::AgentId,
     inbound::{ChatKind, Command, Inbound, Meeting, Source},
-    intake::{FetchError, Listener, Press, Writer, Written},
+    intake::{FetchError, ListenError, Listener, Press, Writer, Written},
     pairing::{Access, Asked, Identities, Known, SECRET_LENGTH, Stranger, Tell, code_from},
     person::{Caller, Role, Scope},
     sent::{Entry, Sent, inbound},
@@ -32,7 +32,7 @@ pub struct Door {
     pub channel: String,
     pub account: String,
     pub access: Access,
-    /// Ids that are let in without a code, as contacts; `*` is everybody.
+    /// Who is let in without a code, as a contact, as [`Listener::lists`] reads it.
     pub listed: Vec<String>,
     /// Whether the owner's account there may do what only the owner may.
     pub owner_acts: bool,
@@ -69,13 +69,16 @@ pub enum ArriveError {
     /// A file may be had later.
     #[error("a file could not be fetched")]
     Fetch(#[source] FetchError),
+    /// The platform may say later who that is.
+    #[error("whether the sender is listed is not known")]
+    Listed(#[source] ListenError),
 }
 
 impl ArriveError {
     /// Whether the same may be received later.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Fetch(_) => true,
+            Self::Fetch(_) | Self::Listed(_) => true,
             Self::Receive(error) => error.is_passing(),
         }
     }
@@ -122,7 +125,7 @@ impl Arrivals {
                     return Ok(Arrived::Coded);
                 }
                 Some(known) => known,
-                None => match self.stranger(door, first, random).await? {
+                None => match self.stranger(door, first, platform, random).await? {
                     Ok(known) => known,
                     Err(arrived) => return Ok(arrived),
                 },
@@ -203,6 +206,7 @@ impl Arrivals {
         &self,
         door: &Door,
         written: &Written,
+        platform: &dyn Listener,
         random: [u8; CODE_LENGTH],
     ) -> Result<Result<Known, Arrived>, ArriveError> {
         let Writer { id, name, language } = &written.from;
@@ -221,7 +225,7 @@ impl Arrivals {
             let arrived = if known.is_disabled { Err(Arrived::Ignored) } else { Ok(known) };
             return Ok(arrived);
         }
-        if door.listed.iter().any(|listed| listed == "*" || listed == id) {
+        if platform.lists(&door.listed, id).await.map_err(ArriveError::Listed)? {
             return Ok(Ok(self.identities.let_in(&stranger).await?));
         }
         if door.access == Access::Allowlist || written.edits.is_some() {

@@ -7,12 +7,12 @@ use crate::{
     problem::{Kind, Problem},
 };
 use axum::{extract::State, http::StatusCode};
-use famulus_core::linking::{LinkError, Linker, Proof, Registration};
+use famulus_core::linking::{LinkError, Linker, Proof, Registration, is_number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A telephone number with its country, as [`checked`] wants it.
+/// A telephone number with its country, as [`is_number`] wants it.
 const NUMBER: &str = r"^\+[0-9]{4,15}$";
 
 #[derive(Deserialize, JsonSchema)]
@@ -135,10 +135,7 @@ pub(crate) async fn verify(
 }
 
 fn checked(number: String) -> Result<String, Problem> {
-    let figures = number.strip_prefix('+').unwrap_or_default();
-    let is_number =
-        (4..=15).contains(&figures.len()) && figures.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number {
+    if is_number(&number) {
         return Ok(number);
     }
     Err(Problem::bad(

@@ -50,7 +50,7 @@ pub enum SetupError {
     #[error("`channels.signal.url` is not an http or https address without a password in it")]
     SignalAddress,
     #[error(
-        "`channels.signal.allow` holds `{0}`; write account ids, as `famulus people waiting` shows them, or `*` for everybody: a number may pass to somebody else"
+        "`channels.signal.allow` holds `{0}`; write account ids, as `famulus people` shows them, numbers with their country, such as +491701234567, or `*` for everybody"
     )]
     SignalAllow(String),
     #[error("the HTTP client of a channel could not be set up")]

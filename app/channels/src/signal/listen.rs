@@ -4,6 +4,7 @@
 //! is stored before the next is read, and whoever hears nothing at all looks whether somebody would tell.
 
 use super::client::{AccountError, CallError, Client, Ours};
+use super::numbers::Numbers;
 use super::read::{Serves, found};
 use super::wire::Event;
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ use famulus_core::{
     inbound::ChatKind,
     intake::{
         Account, Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
+        is_named,
     },
 };
 use famulus_sse::{Caps, Item, Parser};
@@ -43,6 +45,7 @@ const COURTESY: Duration = Duration::from_secs(5);
 pub(super) struct SignalListener {
     client: Arc<Client>,
     serves: Serves,
+    numbers: Numbers,
     /// Who says nothing for so long is gone.
     silence: Duration,
     /// Whether it was said that the daemon has no account.
@@ -59,7 +62,8 @@ struct Heard {
 
 impl SignalListener {
     pub(super) fn new(client: Arc<Client>, serves: Serves) -> Self {
-        Self { client, serves, silence: SILENCE, has_none: AtomicBool::new(false) }
+        let (numbers, has_none) = (Numbers::default(), AtomicBool::new(false));
+        Self { client, serves, numbers, silence: SILENCE, has_none }
     }
 
     /// Hears until nothing has happened for long.
@@ -167,6 +171,14 @@ impl Listener for SignalListener {
     /// There are no buttons.
     async fn answer_press(&self, _: &Press, _: Option<&str>) -> Result<(), ListenError> {
         Ok(())
+    }
+
+    async fn lists(&self, listed: &[String], id: &str) -> Result<bool, ListenError> {
+        if is_named(listed, id) {
+            return Ok(true);
+        }
+        let found = self.numbers.are_of(&self.client, listed, id).await;
+        found.map_err(|error| ended(&error))
     }
 
     async fn leave(&self, chat: &str) -> Result<(), ListenError> {

@@ -12,6 +12,7 @@ mod client;
 mod content;
 mod link;
 mod listen;
+mod numbers;
 mod ranges;
 mod read;
 mod send;
@@ -28,7 +29,7 @@ use famulus_core::{
     ids::TurnId,
     inbound::Address,
     intake::Listener,
-    linking::Linker,
+    linking::{Linker, is_number},
     outbound::{Capabilities, Channel, Delivered, Outbound, SendError},
     pairing::Access,
 };
@@ -55,7 +56,7 @@ pub struct Config {
     pub serves_everybody: bool,
     /// How strangers are met.
     pub access: Access,
-    /// Account ids that are let in without a code, as contacts; `*` is everybody.
+    /// Account ids, and numbers, that are let in without a code, as contacts; `*` is everybody.
     pub allow: Vec<String>,
     /// Whether the owner's account may do what only the owner may.
     pub owner_acts: OwnerActs,
@@ -91,7 +92,8 @@ impl Signal {
         if !plain {
             return Err(SetupError::SignalAddress);
         }
-        if let Some(odd) = allow.iter().find(|id| *id != "*" && !is_account(id)) {
+        let fits = |who: &&String| *who == "*" || is_account(who) || is_number(who);
+        if let Some(odd) = allow.iter().find(|who| !fits(who)) {
             return Err(SetupError::SignalAllow(odd.clone()));
         }
         let serves = if serves_everybody { Serves::All } else { Serves::Themselves };

@@ -168,5 +168,8 @@ pub(super) struct Listed {
 /// Who has a number.
 #[derive(Debug, Deserialize)]
 pub(super) struct Standing {
+    /// The number, as it was asked for.
+    #[serde(default)]
+    pub(super) recipient: String,
     pub(super) uuid: Option<String>,
 }

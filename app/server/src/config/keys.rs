@@ -200,7 +200,7 @@ pub const KEYS: &[Key] = &[
         "channels.signal.access",
         "how strangers are met: pairing (by a code), or allowlist (nothing is said)",
     ),
-    restart("channels.signal.allow", "account ids that need no code; * is everybody"),
+    restart("channels.signal.allow", "account ids and numbers that need no code; * is everybody"),
     restart("channels.signal.owner_acts", "whether your account there may approve"),
     restart("channels.telegram.token.env", "name of the variable with the bot's token"),
     restart("channels.telegram.token.file", "file with the bot's token, as BotFather gave it"),

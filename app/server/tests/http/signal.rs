@@ -1,6 +1,7 @@
 //! People who write to an account of a scripted daemon of signal-cli, from the first word to the reply.
 
 use crate::world::{self, Setup, World};
+use famulus_core::pairing::Access;
 use famulus_scripted_signal::{Message, Signal, User};
 use famulus_scripted_telegram::Telegram;
 use serde_json::{Value, json};
@@ -113,6 +114,27 @@ async fn a_number_is_registered_and_heard() {
             let refused = post("/v1/registrations", &new).await.refused(400);
             assert!(refused.contains("`number`"), "{refused}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whoever_has_a_listed_number_needs_no_code() {
+    let signal = Signal::start().await.unwrap();
+    let setup = setup(&signal).set(|config| {
+        config.channels.signal.access = Access::Allowlist;
+        config.channels.signal.allow = vec!["+15550000007".to_owned(), "+15550000008".to_owned()];
+    });
+    world::run(setup, async |_| {
+        // A number that nobody sees is looked up all the same, and what somebody says of theirs is not asked.
+        let (ada, bob) = (User::hidden(7, "Ada"), User::new(8, "Bob"));
+        let eve = User { id: User::new(9, "Eve").id, ..bob.clone() };
+        signal.write(&eve, "it is me");
+        signal.write(&ada, "What time is it?");
+        signal.wait_for(&ada.id, says("It is")).await;
+        signal.write(&bob, "What time is it?");
+        signal.wait_for(&bob.id, says("It is")).await;
+        assert_eq!(signal.sent_to(&eve.id), [], "she says that she has his number");
     })
     .await;
 }

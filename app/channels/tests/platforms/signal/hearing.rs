@@ -1,7 +1,8 @@
 //! What people write, heard once and in order.
 
 use super::Bench;
-use crate::support::{Kept, listen, until};
+use crate::support::{Files, Kept, listen, until};
+use famulus_channels::signal::{Config, Signal as Channel};
 use famulus_core::{
     intake::{FetchError, Happening, ListenError, RemoteFile, Written},
     outbound::Channel as _,
@@ -194,4 +195,54 @@ async fn what_a_message_says_is_told_in_words() {
     bench.channel.listener().unwrap().leave("Zm9v").await.unwrap();
     assert_eq!(bench.signal.left(), ["Zm9v"]);
     tasks.shutdown();
+}
+
+#[tokio::test]
+async fn numbers_are_looked_up_once_for_all_strangers_and_count_for_nothing_by_themselves() {
+    let bench = Bench::new().await;
+    let listener = bench.channel.listener().unwrap();
+    let bob = User::new(8, "Bob");
+    let listed = [bob.number.clone().unwrap(), bench.ada.id.clone()];
+    assert!(listener.lists(&listed, &bench.ada.id).await.unwrap(), "listed by her id");
+    // Whose the numbers are is not known yet, so that nobody is turned away.
+    listener.account().await.unwrap();
+    for bad in [Fault::CutBefore, Fault::Malformed, Fault::Status(502)] {
+        bench.signal.fault("getUserStatus", bad.clone());
+        let ended = listener.lists(&listed, &bob.id).await.unwrap_err();
+        assert!(matches!(ended, ListenError::Passing { .. }), "{bad:?}: {ended}");
+    }
+    let asked = || bench.signal.calls().iter().filter(|(name, _)| name == "getUserStatus").count();
+    let before = asked();
+    assert!(listener.lists(&listed, &bob.id).await.unwrap(), "his number is listed");
+    for stranger in 20..30 {
+        assert!(!listener.lists(&listed, &User::new(stranger, "Eve").id).await.unwrap());
+    }
+    // An id that looks like a number, and the number itself, are nobody's.
+    assert!(!listener.lists(&listed, "+15550000009").await.unwrap());
+    assert_eq!(asked(), before + 1);
+
+    // Whoever is refused lets nobody in, and does not ask for each stranger anew.
+    let bench = Bench::new().await;
+    let listener = bench.channel.listener().unwrap();
+    listener.account().await.unwrap();
+    bench.signal.fault("getUserStatus", Fault::Refused(-5, "Rate limited".into(), Value::Null));
+    for _ in 0..3 {
+        assert!(!listener.lists(&listed, &bob.id).await.unwrap(), "it was not said whose it is");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_names_no_account_starts_no_channel() {
+    let new = |allow: &str| {
+        let url = Some("http://127.0.0.1:9".parse().unwrap());
+        let config = Config { url, allow: vec![allow.to_owned()], ..Config::default() };
+        Channel::new(config, Arc::new(Files::default())).map(drop)
+    };
+    for good in ["*", "+491701234567", "0fbc1e0a-9d10-4f4c-8f6e-1b8f2f4a7c11"] {
+        assert!(new(good).is_ok(), "{good}");
+    }
+    for odd in ["", "Ada", "491701234567", "+49 170", "+1", "0fbc1e0a-9d10-4f4c-8f6e"] {
+        let refused = new(odd).unwrap_err().to_string();
+        assert!(refused.contains(&format!("`{odd}`")) && refused.contains("`*`"), "{refused}");
+    }
 }
