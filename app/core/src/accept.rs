@@ -4,6 +4,7 @@ use crate::StoreError;
 use crate::ids::{BlobId, ConversationId, MessageId, TurnId};
 use crate::inbound::Inbound;
 use async_trait::async_trait;
+use std::time::Duration;
 
 /// A message was stored (or had been before).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,4 +69,10 @@ pub trait Accept: Send + Sync + 'static {
     /// # Errors
     /// Nothing was changed, except that a connection lost during the commit leaves it open.
     async fn replace(&self, original: &str, inbound: &Inbound) -> Result<Replaced, StoreError>;
+
+    /// Has a message go, with what was answered, so long after its turn has ended.
+    ///
+    /// # Errors
+    /// That it is to go is not noted.
+    async fn vanishes(&self, message: MessageId, after: Duration) -> Result<(), StoreError>;
 }

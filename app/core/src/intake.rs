@@ -177,6 +177,8 @@ pub struct Written {
     pub album: Option<String>,
     /// The key of the message that it changes; none of a new one.
     pub edits: Option<String>,
+    /// It is to be gone so long after it was read.
+    pub vanishes_after: Option<Duration>,
     pub written_at: Timestamp,
 }
 

@@ -164,7 +164,13 @@ impl Arrivals {
             }
         }
         match self.reception.take(inbound).await {
-            Ok(accepted) => Ok(Arrived::Accepted(accepted)),
+            Ok(accepted) => {
+                let after = parts.iter().filter_map(|part| part.vanishes_after).min();
+                if let Some(after) = after {
+                    self.reception.desk.vanishes(accepted.message, after).await?;
+                }
+                Ok(Arrived::Accepted(accepted))
+            }
             Err(error @ (AcceptError::KeyReused { .. } | AcceptError::NoConversation { .. })) => {
                 tracing::warn!(%error, channel = door.channel, "a message was let be");
                 Ok(Arrived::Ignored)

@@ -9,7 +9,7 @@ use famulus_core::{
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::hint::Topic;
-use famulus_store::{Retention, Store};
+use famulus_store::{Retention, Store, Vanished};
 use futures::{FutureExt as _, future::BoxFuture};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -36,10 +36,11 @@ impl Sweeps {
     /// Has each begin, and begin anew should it fail.
     pub(crate) fn begin(self, tasks: &Tasks, installed: Option<Installed>) {
         let sweeps = Arc::new(self);
-        let all: [(&str, Sweep); 3] = [
+        let all: [(&str, Sweep); 4] = [
             ("schedules", |sweeps| sweeps.schedules().boxed()),
             ("retention", |sweeps| sweeps.retention().boxed()),
             ("leftovers", |sweeps| sweeps.leftovers().boxed()),
+            ("vanishing", |sweeps| sweeps.vanishing().boxed()),
         ];
         for (name, sweep) in all {
             let sweeps = Arc::clone(&sweeps);
@@ -98,6 +99,20 @@ impl Sweeps {
             match self.store.sweep_old(self.clock.now(), &self.keep).await {
                 Ok(swept) => tracing::debug!(?swept, "old rows were deleted"),
                 Err(error) => tracing::warn!(error = %chain(&error), "deleting old rows failed"),
+            }
+        }
+    }
+
+    /// Lets go what people want gone.
+    async fn vanishing(self: Arc<Self>) {
+        let mut beat = self.beat(Duration::ZERO, LOOK);
+        while beat.comes().await {
+            match self.store.vanish(self.clock.now()).await {
+                Ok(gone) if gone == Vanished::default() => {}
+                Ok(gone) => tracing::info!(?gone, "messages that were to vanish are gone"),
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "letting messages vanish failed");
+                }
             }
         }
     }

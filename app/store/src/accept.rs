@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use famulus_core::{
     StoreError,
     accept::{Accept, AcceptError, Accepted, Disposition, Replaced},
+    ids::MessageId,
     inbound::Inbound,
 };
 use famulus_queue::{
@@ -34,6 +35,10 @@ impl Accept for Store {
 
     async fn replace(&self, original: &str, inbound: &Inbound) -> Result<Replaced, StoreError> {
         Ok(self.put_in_place(original, inbound).await?)
+    }
+
+    async fn vanishes(&self, message: MessageId, after: Duration) -> Result<(), StoreError> {
+        Ok(self.let_vanish(message, after).await?)
     }
 }
 

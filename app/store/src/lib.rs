@@ -57,6 +57,7 @@ mod take_up;
 mod titles;
 mod turns;
 mod unknown;
+mod vanishing;
 mod views;
 
 pub use agents::{AgentChange, NewAgent};
@@ -83,6 +84,7 @@ pub use schedules::{SlotInfo, SlotOutcome};
 pub use stop::Stopped;
 pub use sweep::{Fired, nowhere};
 pub use unknown::UnknownOutcome;
+pub use vanishing::Vanished;
 pub use views::{ConversationView, MessageCursor, MessageView, NotACursor, Page, TurnView};
 
 /// Whose jobs are those that belong to no person.

@@ -178,6 +178,7 @@ impl Listener for Lines {
             files: Vec::new(),
             album: None,
             edits: None,
+            vanishes_after: None,
             written_at: Timestamp::from_second(told.at).unwrap_or_default(),
         }))
     }

@@ -11,6 +11,7 @@ use famulus_core::{
     intake::{Happening, Writer, Written},
 };
 use jiff::Timestamp;
+use std::time::Duration;
 
 /// Whom an account of ours serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,10 @@ impl Found {
             files,
             album: None,
             edits: edits.map(|target| self::key(&from.id, target)),
+            vanishes_after: data
+                .expires_in_seconds
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
             written_at: Timestamp::from_millisecond(data.timestamp)
                 .unwrap_or(Timestamp::UNIX_EPOCH),
             from,
@@ -243,6 +248,15 @@ mod tests {
         let Happening::Wrote(written) = read(Serves::All, edit) else { panic!("no edit") };
         assert_eq!(written.key, format!("{ADA}/1700000000123"));
         assert_eq!(written.edits, Some(format!("{ADA}/1700000000001")));
+    }
+
+    #[test]
+    fn a_message_that_vanishes_says_when() {
+        let after = |seconds: Value| {
+            wrote(json!({"message": "burn this", "expiresInSeconds": seconds})).vanishes_after
+        };
+        assert_eq!(after(json!(30)), Some(Duration::from_secs(30)));
+        assert_eq!((after(json!(0)), after(json!(null))), (None, None));
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(super) struct DataMessage {
     pub(super) timestamp: i64,
     pub(super) message: Option<String>,
     pub(super) view_once: Option<bool>,
+    /// After it was read; 0 is never.
+    pub(super) expires_in_seconds: Option<u64>,
     pub(super) reaction: Option<Reaction>,
     pub(super) quote: Option<Quote>,
     pub(super) mentions: Vec<Mention>,

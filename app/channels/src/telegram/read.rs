@@ -100,6 +100,7 @@ fn written(account: &str, message: Message, is_edit: bool) -> Happening {
         files,
         album: message.media_group_id.clone(),
         edits,
+        vanishes_after: None,
         written_at: Timestamp::from_second(written_at).unwrap_or(Timestamp::UNIX_EPOCH),
         chat,
     }))

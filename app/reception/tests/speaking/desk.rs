@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const CODE: [u8; 8] = [0; 8];
 
@@ -51,6 +52,8 @@ pub(crate) struct Desk {
     pub(crate) stopped: Mutex<Vec<PersonId>>,
     pub(crate) decided: Mutex<Vec<(PersonId, Scope, String, bool)>>,
     pub(crate) files: Mutex<Vec<Vec<u8>>>,
+    /// After how long messages are to be gone.
+    pub(crate) vanishing: Mutex<Vec<Duration>>,
     /// Files of the platform, by handle.
     pub(crate) remote: Mutex<HashMap<String, Vec<u8>>>,
 }
@@ -141,6 +144,7 @@ pub(crate) fn written(from: &str, text: &str) -> Written {
         files: Vec::new(),
         album: None,
         edits: None,
+        vanishes_after: None,
         written_at: Timestamp::UNIX_EPOCH,
     }
 }
@@ -170,6 +174,11 @@ impl Accept for Desk {
             (Replaced::Done | Replaced::Same | Replaced::No, _) => {}
         }
         Ok(replaced)
+    }
+
+    async fn vanishes(&self, _: MessageId, after: Duration) -> Result<(), StoreError> {
+        self.vanishing.lock().push(after);
+        Ok(())
     }
 }
 

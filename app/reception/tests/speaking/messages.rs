@@ -9,6 +9,7 @@ use famulus_core::{
 };
 use famulus_reception::{ArriveError, Arrived};
 use std::slice::from_ref;
+use std::time::Duration;
 
 fn file(handle: &str, size: Option<u64>) -> RemoteFile {
     RemoteFile {
@@ -110,6 +111,20 @@ async fn an_album_is_one_message_with_all_its_files() {
     assert_eq!(names, ["a.pdf", "b.pdf"]);
     assert_eq!(accepted[0].external_id.as_deref(), Some("chat of member/album 77"));
     assert_eq!(*bench.desk.files.lock(), [b"a".to_vec(), b"b".to_vec()]);
+}
+
+#[tokio::test]
+async fn what_is_to_vanish_is_noted_each_time_that_it_comes() {
+    let bench = Bench::new(Access::Pairing, &[]);
+    let soon = Some(Duration::from_secs(30));
+    let burning = Written { vanishes_after: soon, ..written("member", "burn this") };
+    let staying = Written { key: "2".into(), ..written("member", "keep this") };
+    // A process may have died between the two steps.
+    for message in [&burning, &burning, &staying] {
+        bench.arrive(from_ref(message)).await;
+    }
+    assert_eq!(*bench.desk.vanishing.lock(), [Duration::from_secs(30); 2]);
+    assert_eq!(bench.desk.accepted.lock().len(), 2);
 }
 
 #[tokio::test]

@@ -259,6 +259,32 @@ async fn one_conversation_goes_on_on_two_platforms() {
     .await;
 }
 
+#[tokio::test]
+async fn what_is_to_vanish_is_gone_with_its_answer_and_the_rest_stays() {
+    let signal = Signal::start().await.unwrap();
+    world::run(setup(&signal), async |world| {
+        let ada = User::new(7, "Ada");
+        let_in(world, &signal, &ada, true).await;
+        signal.write(&ada, "Remember that my cat is called Miso");
+        signal.wait_for(&ada.id, says("I will remember")).await;
+        signal.send(&ada, json!({"message": "What time is it? (xyzzy)", "expiresInSeconds": 1}));
+        signal.wait_for(&ada.id, says("It is")).await;
+        let since = Instant::now();
+        let rest = loop {
+            let said = Value::Array(world.owner.messages("main").await).to_string();
+            if !said.contains("xyzzy") {
+                break said;
+            }
+            assert!(since.elapsed() < Duration::from_mins(1), "{said}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        };
+        assert!(!rest.contains("It is") && rest.contains("I will remember"), "{rest}");
+        signal.write(&ada, "What is my cat called?");
+        signal.wait_for(&ada.id, says("You told me: my cat is called Miso")).await;
+    })
+    .await;
+}
+
 /// What friends write to a person's own account is none of ours.
 #[tokio::test]
 async fn a_persons_own_account_is_spoken_to_in_notes_to_self() {

@@ -33,5 +33,6 @@ mod sweep;
 mod talk;
 mod together;
 mod unread;
+mod vanishing;
 mod views;
 mod worker;

@@ -85,7 +85,7 @@ const READS: [(&str, &[&str]); 31] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 40] = [
+const LISTED: [(&str, &[&str], &str); 42] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -191,6 +191,8 @@ const LISTED: [(&str, &[&str], &str); 40] = [
     ("app/store/src/titles.rs", &["title_of_turn"], "a title is asked for again by the next turn"),
     ("app/store/src/unknown.rs", &["outcome_told"], "a note behind a notice that is told once"),
     ("app/tools/src/builtin/run_plugin_tool/mod.rs", &["send"], "within `plugin.call`"),
+    ("app/store/src/vanishing.rs", &["let_vanish"], "what a platform told, which is read again"),
+    ("app/store/src/vanishing.rs", &["vanish"], "a sweep, which comes again"),
 ];
 
 /// Where a function is: its file and its name.
