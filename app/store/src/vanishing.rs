@@ -137,10 +137,17 @@ async fn said(tx: &mut Tx, messages: &[Uuid]) -> Result<u64, Error> {
 
 /// Deletes what was done in turns, and what was shown and sent of it.
 async fn done(tx: &mut Tx, turns: &[Uuid], conversations: &[Uuid]) -> Result<(), Error> {
-    sqlx::query!("delete from tool_call where turn_id = any($1)", turns)
-        .execute(&mut **tx)
-        .await
-        .map_err(failed())?;
+    // What a keyed write returned is asked for by a turn that is taken up again, which this one is not.
+    sqlx::query!(
+        "with calls as (
+             delete from tool_call where turn_id = any($1) returning turn_id, step, call, item)
+         delete from effect
+         where key in (select concat_ws('.', turn_id, step, call, item) from calls)",
+        turns,
+    )
+    .execute(&mut **tx)
+    .await
+    .map_err(failed())?;
     sqlx::query!("delete from approval where turn_id = any($1)", turns)
         .execute(&mut **tx)
         .await

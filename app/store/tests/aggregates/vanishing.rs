@@ -8,8 +8,9 @@ use bytes::Bytes;
 use famulus_core::{
     accept::{Accept as _, AcceptError},
     blob::{BlobRef, Blobs as _},
-    ids::{OutboundId, PersonId},
+    ids::{OutboundId, PersonId, TurnId},
     inbound::{Attachment, Inbound, Target},
+    tool::CallKey,
 };
 use famulus_queue::Class;
 use famulus_store::{Connect, Invariant, Vanished, soundness};
@@ -18,6 +19,12 @@ use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
+
+const CALLED: &str =
+    "insert into tool_call (turn_id, step, call, person_id, provider_id, tool, arguments,
+                                             effect, repeat, state, output)
+     select id, 0, 0, person_id, 'a', 'try', 'xyzzy', 'write', 'safe', 'done', 'xyzzy'
+     from turn where id = $1";
 
 async fn file(world: &World, person: PersonId, text: &'static str) -> BlobRef {
     let bytes = stream::iter([Ok(Bytes::from_static(text.as_bytes()))]).boxed();
@@ -89,7 +96,20 @@ async fn a_message_vanishes_with_its_files_and_its_reply_and_nothing_else_does()
         let lease = talk::claim(store, Class::Turn).await;
         talk::finish(store, &lease, "I open it by xyzzy", None).await;
         talk::show(store, &lease, 7).await;
-        assert!(places_of(world, "xyzzy").await > 3, "it is found where it is");
+        sqlx::query("update event set data = data || 'xyzzy'::bytea where number = 7")
+            .execute(&world.admin)
+            .await
+            .unwrap();
+        sqlx::query(CALLED).bind(lease.job.id).execute(&world.admin).await.unwrap();
+        let key = CallKey { turn: TurnId(lease.job.id), step: 0, call: 0, item: 0 };
+        sqlx::query("insert into effect (key, person_id, result) values ($1, $2, 'xyzzy')")
+            .bind(key.to_string())
+            .bind(ada.0)
+            .execute(&world.admin)
+            .await
+            .unwrap();
+        // Two messages, what was sent, an event, a file, a call and what came of it.
+        assert!(places_of(world, "xyzzy").await >= 7, "it is found where it is");
 
         let before = sound(world).await;
         let now = store.queue.now().await.unwrap();
