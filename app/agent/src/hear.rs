@@ -92,6 +92,8 @@ impl Run<'_> {
             let error = match answer {
                 Ok(transcript) => {
                     self.usage.add(transcript.usage);
+                    let seconds = transcript.seconds.unwrap_or_default();
+                    metrics::counter!("famulus_transcribed_seconds_total").increment(seconds);
                     let heard = match transcript.text {
                         text if text.is_empty() => {
                             Heard::Nothing("no words were understood in it".to_owned())

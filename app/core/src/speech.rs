@@ -32,6 +32,8 @@ pub trait Transcriber: Send + Sync + 'static {
 pub struct Transcript {
     pub text: String,
     pub usage: Usage,
+    /// Seconds of sound, rounded up, where the provider counts by them.
+    pub seconds: Option<u64>,
 }
 
 /// Says text aloud.

@@ -40,7 +40,7 @@ impl Transcriber for Listener {
 
 fn words(text: &str) -> Transcript {
     let usage = Usage { input_tokens: Some(7), output_tokens: Some(2) };
-    Transcript { text: text.into(), usage }
+    Transcript { text: text.into(), usage, seconds: None }
 }
 
 fn failed(status: u16) -> SpeechError {

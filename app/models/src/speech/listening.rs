@@ -119,9 +119,11 @@ impl Listening {
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| {
             malformed(format!("an answer of {} bytes that holds no `text`", body.len()))
         })?;
-        let Counted { input_tokens, output_tokens } = answer.usage.unwrap_or_default();
+        let Counted { input_tokens, output_tokens, seconds } = answer.usage.unwrap_or_default();
         let usage = Usage { input_tokens, output_tokens };
-        Ok(Transcript { text: answer.text.trim().to_owned(), usage })
+        // A cast keeps within what the number holds, whatever somebody counted.
+        let seconds = seconds.map(|seconds| seconds.ceil() as u64);
+        Ok(Transcript { text: answer.text.trim().to_owned(), usage, seconds })
     }
 }
 
@@ -161,6 +163,7 @@ struct Answer {
 struct Counted {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
+    seconds: Option<f64>,
 }
 
 fn malformed(what: String) -> SpeechError {

@@ -9,6 +9,7 @@ use famulus_core::speech::{Speaker, SpeechError, Transcriber, Transcript};
 use famulus_models::scripted::{Scenario, Script, Scripted, Step};
 use famulus_models::speech::{Listening, Speaking};
 use futures::TryStreamExt as _;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 fn listening(server: &Scripted, extra: &str) -> Listening {
@@ -36,7 +37,7 @@ async fn a_recording_becomes_words() {
     let voice = recording(&files, "audio/ogg; codecs=opus", "good morning");
     let heard = listening.transcribe(&voice, PersonId::new(), &files).await.unwrap();
     let usage = Usage { input_tokens: Some(12), output_tokens: Some(2) };
-    assert_eq!(heard, Transcript { text: "good morning".into(), usage });
+    assert_eq!(heard, Transcript { text: "good morning".into(), usage, seconds: None });
     let asked = server.received().pop().unwrap();
     assert_eq!(asked.path, "/v1/audio/transcriptions");
     let body = String::from_utf8_lossy(&asked.body);
@@ -44,6 +45,25 @@ async fn a_recording_becomes_words() {
     assert!(body.contains("whisper-1"), "{body}");
     // The length is told: servers refuse a body of which they do not know how long it is.
     assert!(asked.header("content-length").is_some(), "{:?}", asked.headers);
+}
+
+/// As some models count, and some servers that somebody runs do not.
+#[tokio::test]
+async fn seconds_are_counted_where_the_provider_counts_them() {
+    let server = Scripted::start().await.unwrap();
+    let listening = listening(&server, "");
+    let files = Files::default();
+    let voice = recording(&files, "audio/mpeg", "hello");
+    let check = async |usage: Value, seconds: Option<u64>| {
+        let answer = json!({"text": "hello", "usage": usage});
+        server.push(Scenario::Script(Script::json(200, &answer)));
+        let heard = listening.transcribe(&voice, PersonId::new(), &files).await.unwrap();
+        assert_eq!((heard.seconds, heard.usage), (seconds, Usage::default()), "{answer}");
+    };
+    check(json!({"type": "duration", "seconds": 7}), Some(7)).await;
+    check(json!({"type": "duration", "seconds": 2.01}), Some(3)).await;
+    check(json!({"type": "duration", "seconds": -1}), Some(0)).await;
+    check(Value::Null, None).await;
 }
 
 #[tokio::test]
