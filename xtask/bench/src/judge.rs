@@ -72,7 +72,7 @@ pub(super) struct Row {
 
 /// All figures, those that were measured now with their values.
 pub(super) fn table(
-    figures: &[Figure],
+    figures: impl Iterator<Item = &'static Figure>,
     record: &Record,
     measurements: &[&Measurement],
     today: String,
@@ -93,7 +93,7 @@ pub(super) fn table(
         };
         figure.row(&Values::of(figure, value, record), when)
     };
-    figures.iter().map(row).collect()
+    figures.map(row).collect()
 }
 
 struct Values {
@@ -251,7 +251,7 @@ mod tests {
 
     fn rows(results: &[(&'static str, Value)]) -> Vec<Row> {
         let measured: Vec<&Measurement> = MEASUREMENTS.iter().collect();
-        table(figures::ALL, &Record::of(results), &measured, "2026-11-21".to_owned(), false)
+        table(figures::all(), &Record::of(results), &measured, "2026-11-21".to_owned(), false)
     }
 
     fn floor() -> (&'static str, Value) {

@@ -86,7 +86,7 @@ async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let record = record?;
     let today = machine::today()?;
     let parts = profile::list(&record, &measurements, &today, quick);
-    let table = judge::table(figures::ALL, &record, &measurements, today, quick);
+    let table = judge::table(figures::all(), &record, &measurements, today, quick);
     println!("{}", doc::render(&table));
     doc::write(&table, &parts, &machine, quick)?;
     for row in table.iter().filter(|row| row.needed_missed) {
