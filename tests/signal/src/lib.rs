@@ -9,10 +9,12 @@
 //! one, and keeps for a stream that comes only what the mode of the real one keeps.
 
 mod fault;
+mod kept;
 mod link;
 mod people;
 mod register;
 mod rpc;
+mod script;
 mod server;
 mod stream;
 mod world;
@@ -20,4 +22,4 @@ mod world;
 pub use fault::Fault;
 pub use people::User;
 pub use server::Signal;
-pub use world::{File, Message, Mode};
+pub use world::{File, Handed, Message, Mode};

@@ -81,6 +81,7 @@ pub(crate) async fn finish(shared: &Shared, asked: &Value) -> Result<Value, Refu
         let why = format!("The user {number} already exists on this machine.");
         return Err(refusal(-1, why));
     }
-    world.accounts.push((number.clone(), user.id));
+    let kept = world.add_account(number.clone(), user.id);
+    kept.map_err(|error| refusal(-32603, error.to_string()))?;
     Ok(json!({ "number": number }))
 }

@@ -66,7 +66,8 @@ pub(crate) fn verify(world: &mut World, asked: &Value) -> Result<Value, Refusal>
     }
     registrations.codes.remove(&number);
     let figures = number.strip_prefix("+1555").and_then(|rest| rest.parse().ok());
-    world.accounts.push((number, people::id(figures.unwrap_or_default())));
+    let kept = world.add_account(number, people::id(figures.unwrap_or_default()));
+    kept.map_err(|error| refusal(-32603, error.to_string()))?;
     Ok(json!({}))
 }
 

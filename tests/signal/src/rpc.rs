@@ -52,8 +52,7 @@ pub(crate) fn call(world: &mut World, method: &str, asked: &Value) -> Answer {
         "getAttachment" => {
             let id = asked["id"].as_str().ok_or_else(nothing)?;
             let bytes = world
-                .files
-                .get(id)
+                .file(id)
                 .ok_or_else(|| refusal(-1, format!("Could not find attachment with ID: {id}")))?;
             Ok(json!({"data": BASE64_STANDARD.encode(bytes)}))
         }

@@ -5,7 +5,7 @@ use crate::link;
 use crate::people::User;
 use crate::rpc;
 use crate::stream;
-use crate::world::{Message, Mode, World};
+use crate::world::{Handed, Message, Mode, World};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Query, Request, State};
@@ -16,8 +16,9 @@ use bytes::Bytes;
 use famulus_lifecycle::{OnExit, Tasks};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -58,9 +59,18 @@ impl Signal {
 
     /// Serves at an address.
     pub async fn at(address: SocketAddr) -> std::io::Result<Self> {
+        Self::with(address, World::open(None)?).await
+    }
+
+    /// The same with accounts and files that outlive it in a folder, which has none at first.
+    pub async fn keeping(address: SocketAddr, folder: PathBuf) -> std::io::Result<Self> {
+        Self::with(address, World::open(Some(folder))?).await
+    }
+
+    async fn with(address: SocketAddr, world: World) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let shared = Arc::new(Shared {
-            world: Mutex::new(World::new()),
+            world: Mutex::new(world),
             dropped: Notify::new(),
             address: listener.local_addr()?,
         });
@@ -69,16 +79,21 @@ impl Signal {
             .route("/api/v1/events", get(events))
             .route("/api/v1/check", get(async || StatusCode::OK))
             .with_state(Arc::clone(&shared));
-        let tasks = Tasks::new();
-        let shutdown = tasks.token();
-        tasks.spawn("signal", OnExit::Log, async move {
+        let signal = Self { shared, tasks: Tasks::new() };
+        signal.serve("signal", listener, router);
+        Ok(signal)
+    }
+
+    /// Serves until it goes away.
+    pub(crate) fn serve(&self, name: &'static str, listener: TcpListener, router: Router) {
+        let shutdown = self.tasks.token();
+        self.tasks.spawn(name, OnExit::Log, async move {
             let served = axum::serve(listener, router);
             tokio::select! {
                 _ended = served => {}
                 () = shutdown.cancelled() => {}
             }
         });
-        Ok(Self { shared, tasks })
     }
 
     /// Where it is.
@@ -88,7 +103,7 @@ impl Signal {
 
     /// Goes away, as after a power cut.
     pub async fn stop(&self) {
-        self.shared.dropped.notify_waiters();
+        self.drop_streams();
         let _stragglers = self.tasks.drain(Duration::from_secs(1)).await;
     }
 
@@ -106,6 +121,8 @@ impl Signal {
             .collect();
         let mut world = self.world();
         world.accounts = accounts;
+        let kept = world.keep_accounts();
+        assert!(kept.is_ok(), "the accounts cannot be kept: {kept:?}");
         world.streams.clear();
     }
 
@@ -129,69 +146,16 @@ impl Signal {
 
     /// Ends all streams.
     pub fn drop_streams(&self) {
-        self.world().streams.clear();
+        let mut world = self.world();
+        world.streams.clear();
+        world.drops += 1;
+        drop(world);
         self.shared.dropped.notify_waiters();
     }
 
     /// The next call of this method (`*`: of any) meets this; several wait in order.
     pub fn fault(&self, method: &str, fault: Fault) {
         self.world().faults.entry(method.to_owned()).or_default().push_back(fault);
-    }
-
-    /// Somebody writes a text; its timestamp.
-    pub fn write(&self, user: &User, text: &str) -> i64 {
-        self.send(user, json!({"message": text}))
-    }
-
-    /// Somebody sends something else: fields of a message.
-    pub fn send(&self, user: &User, fields: Value) -> i64 {
-        let mut world = self.world();
-        let now = world.now();
-        world.tell(envelope(user, now, json!({"dataMessage": message(now, fields)})));
-        now
-    }
-
-    /// Somebody changes what they wrote at a time.
-    pub fn edit(&self, user: &User, target: i64, fields: Value) -> i64 {
-        let mut world = self.world();
-        let now = world.now();
-        let edit = json!({"targetSentTimestamp": target, "dataMessage": message(now, fields)});
-        world.tell(envelope(user, now, json!({"editMessage": edit})));
-        now
-    }
-
-    /// The account's own person writes on their phone, to somebody or to themselves.
-    pub fn sync(&self, to: &str, fields: Value) -> i64 {
-        let mut world = self.world();
-        let now = world.now();
-        let (number, id) = world.accounts.first().cloned().unwrap_or_default();
-        let mut sent = message(now, fields);
-        let destination =
-            json!({"destination": to, "destinationNumber": null, "destinationUuid": to});
-        if let (Some(sent), Some(destination)) = (sent.as_object_mut(), destination.as_object()) {
-            sent.extend(destination.clone());
-        }
-        let own = User { id, number: Some(number), name: "Myself".to_owned() };
-        world.tell(envelope(&own, now, json!({"syncMessage": {"sentMessage": sent}})));
-        now
-    }
-
-    /// Tells an envelope as it stands: nothing of it is checked.
-    pub fn tell(&self, envelope: Value) {
-        self.world().tell(envelope);
-    }
-
-    /// Keeps a file, so that a message can name it; its id.
-    pub fn keep(&self, bytes: impl Into<Bytes>) -> String {
-        let mut world = self.world();
-        let id = format!("file{}", world.files.len() + 1);
-        world.files.insert(id.clone(), bytes.into());
-        id
-    }
-
-    /// Somebody is on Signal no more.
-    pub fn leaves(&self, user: &User) {
-        self.world().gone.insert(user.id.clone());
     }
 
     /// What was sent to an account id or a group, in order, as it stands now.
@@ -229,7 +193,26 @@ impl Signal {
 
     /// Streams that are open.
     pub fn streams(&self) -> usize {
-        self.world().streams.iter().filter(|stream| !stream.is_closed()).count()
+        self.world().streams.iter().filter(|stream| !stream.sender.is_closed()).count()
+    }
+
+    /// Which streams were told each message, in order.
+    pub fn handed(&self) -> Vec<Handed> {
+        let world = self.world();
+        let open = world.streams.iter().filter(|stream| !stream.sender.is_closed());
+        let open: BTreeSet<u64> = open.map(|stream| stream.number).collect();
+        let handed = world.handed.iter().map(|(timestamp, streams)| Handed {
+            timestamp: *timestamp,
+            streams: streams.clone(),
+            is_in_open_stream: streams.iter().any(|stream| open.contains(stream)),
+        });
+        handed.collect()
+    }
+
+    /// Messages that somebody was told who reads on.
+    pub fn in_open_streams(&self) -> BTreeSet<i64> {
+        let handed = self.handed().into_iter().filter(|one| one.is_in_open_stream);
+        handed.map(|one| one.timestamp).collect()
     }
 
     pub fn typing(&self) -> Vec<String> {
@@ -254,30 +237,6 @@ impl Signal {
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.shared.world()
     }
-}
-
-/// Null is written where nothing is known.
-fn envelope(user: &User, now: i64, what: Value) -> Value {
-    let mut envelope = json!({
-        "source": user.number.as_ref().unwrap_or(&user.id), "sourceNumber": user.number,
-        "sourceUuid": user.id, "sourceName": user.name, "sourceDevice": 1, "timestamp": now,
-        "serverReceivedTimestamp": now, "serverDeliveredTimestamp": now,
-    });
-    if let (Some(envelope), Some(what)) = (envelope.as_object_mut(), what.as_object()) {
-        envelope.extend(what.clone());
-    }
-    envelope
-}
-
-fn message(now: i64, fields: Value) -> Value {
-    let mut message = json!({
-        "timestamp": now, "message": null, "expiresInSeconds": 0, "isExpirationUpdate": false,
-        "viewOnce": false,
-    });
-    if let (Some(message), Some(fields)) = (message.as_object_mut(), fields.as_object()) {
-        message.extend(fields.clone());
-    }
-    message
 }
 
 /// Only by a name of the machine itself, so that no page of a browser gets here.

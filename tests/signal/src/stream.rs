@@ -1,7 +1,6 @@
 //! The stream of events.
 
 use crate::server::Shared;
-use crate::world::framed;
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -26,29 +25,35 @@ pub(crate) fn open(shared: &Arc<Shared>, account: Option<&str>) -> Response {
     let (sender, receiver) = channel(HELD);
     // Of no account it is told nothing, for ever.
     if !world.accounts.is_empty() && !world.is_stalled {
-        for event in world.waiting.drain(..).collect::<Vec<_>>() {
-            let _a_reader_that_went = sender.try_send(framed(&event));
-        }
-        world.streams.push(sender.clone());
+        world.begin(sender.clone());
     }
+    let drops = world.drops;
     drop(world);
     let body = Body::from_stream(stream::unfold(
-        (Arc::clone(shared), receiver, sender),
-        async |(shared, mut receiver, sender)| {
-            let piece = next(&shared, &mut receiver).await?;
-            Some((Ok::<_, std::io::Error>(piece), (shared, receiver, sender)))
+        (Arc::clone(shared), receiver, sender, drops),
+        async |(shared, mut receiver, sender, drops)| {
+            let piece = next(&shared, &mut receiver, drops).await?;
+            Some((Ok::<_, std::io::Error>(piece), (shared, receiver, sender, drops)))
         },
     ));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 /// An event, or a sign of life; `None` when the streams were dropped.
-async fn next(shared: &Shared, receiver: &mut Receiver<Bytes>) -> Option<Bytes> {
+async fn next(shared: &Shared, receiver: &mut Receiver<Bytes>, drops: u64) -> Option<Bytes> {
     loop {
-        let pause = shared.world().keep_alive;
+        // Whoever writes a piece at that moment does not wait to be told.
+        let dropped = shared.dropped.notified();
+        let pause = {
+            let world = shared.world();
+            if world.drops != drops {
+                return None;
+            }
+            world.keep_alive
+        };
         tokio::select! {
             biased;
-            () = shared.dropped.notified() => return None,
+            () = dropped => return None,
             piece = receiver.recv() => return piece,
             () = sleep(pause) => {
                 if !shared.world().is_stalled {

@@ -7,6 +7,7 @@ use crate::register::Registrations;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::Sender;
 
@@ -43,6 +44,21 @@ pub struct Message {
     pub edits: usize,
 }
 
+/// A message that streams were told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    pub timestamp: i64,
+    /// By number, as they were opened.
+    pub streams: Vec<u64>,
+    /// Whether somebody still reads one of them.
+    pub is_in_open_stream: bool,
+}
+
+pub(crate) struct Stream {
+    pub(crate) number: u64,
+    pub(crate) sender: Sender<Bytes>,
+}
+
 pub(crate) struct World {
     /// Number and id.
     pub(crate) accounts: Vec<(String, String)>,
@@ -51,13 +67,20 @@ pub(crate) struct World {
     pub(crate) waiting: VecDeque<Value>,
     /// What nobody will ever hear.
     pub(crate) lost: usize,
-    pub(crate) streams: Vec<Sender<Bytes>>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) next_stream: u64,
+    /// How often all streams were ended.
+    pub(crate) drops: u64,
+    /// By time and stream.
+    pub(crate) handed: Vec<(i64, Vec<u64>)>,
     pub(crate) keep_alive: Duration,
     /// Says nothing on its streams any more.
     pub(crate) is_stalled: bool,
     pub(crate) last: i64,
     pub(crate) messages: Vec<Message>,
     pub(crate) files: HashMap<String, Bytes>,
+    /// Where accounts and files outlive it.
+    pub(crate) folder: Option<PathBuf>,
     /// By method; `*` is any.
     pub(crate) faults: HashMap<String, VecDeque<Fault>>,
     /// Account ids that are on Signal no more.
@@ -80,11 +103,15 @@ impl World {
             waiting: VecDeque::new(),
             lost: 0,
             streams: Vec::new(),
+            next_stream: 0,
+            drops: 0,
+            handed: Vec::new(),
             keep_alive: Duration::from_secs(15),
             is_stalled: false,
             last: 0,
             messages: Vec::new(),
             files: HashMap::new(),
+            folder: None,
             faults: HashMap::new(),
             gone: BTreeSet::new(),
             typing: Vec::new(),
@@ -108,7 +135,7 @@ impl World {
     pub(crate) fn tell(&mut self, envelope: Value) {
         let number = self.accounts.first().map(|(number, _)| number.clone());
         let event = json!({"envelope": envelope, "account": number});
-        self.streams.retain(|stream| !stream.is_closed());
+        self.streams.retain(|stream| !stream.sender.is_closed());
         if self.streams.is_empty() || self.is_stalled {
             match self.mode {
                 Mode::OnConnection => self.waiting.push_back(event),
@@ -117,13 +144,30 @@ impl World {
             return;
         }
         let line = framed(&event);
-        self.streams.retain(|stream| stream.try_send(line.clone()).is_ok());
+        self.streams.retain(|stream| stream.sender.try_send(line.clone()).is_ok());
+        let streams = self.streams.iter().map(|stream| stream.number).collect();
+        self.handed.push((time_of(&event), streams));
+    }
+
+    /// Begins a stream, which is told first what waits.
+    pub(crate) fn begin(&mut self, sender: Sender<Bytes>) {
+        let number = self.next_stream;
+        self.next_stream += 1;
+        for event in self.waiting.drain(..) {
+            let _a_reader_that_went = sender.try_send(framed(&event));
+            self.handed.push((time_of(&event), vec![number]));
+        }
+        self.streams.push(Stream { number, sender });
     }
 
     pub(crate) fn fault(&mut self, method: &str) -> Option<Fault> {
         let of_method = self.faults.get_mut(method).and_then(VecDeque::pop_front);
         of_method.or_else(|| self.faults.get_mut("*").and_then(VecDeque::pop_front))
     }
+}
+
+fn time_of(event: &Value) -> i64 {
+    event["envelope"]["timestamp"].as_i64().unwrap_or_default()
 }
 
 /// No space behind the colon, and no id: that is how it is written.

@@ -14,6 +14,9 @@ use super::{enter, load};
 pub(super) const IMAGES: [&str; 7] =
     ["app", "operator", "runner-slim", "runner-full", "postgres", "backup", "resolver"];
 
+/// What tests install beside it.
+pub(super) const OF_TESTS: [&str; 1] = ["scripted-signal"];
+
 /// The release and its namespace.
 pub(super) const NAME: &str = "famulus";
 

@@ -10,6 +10,8 @@ pub(crate) struct Image {
     pub(super) stage: Option<&'static str>,
     pub(super) program: Option<Program>,
     pub(super) fetched: &'static [Fetched],
+    /// Else it is for tests.
+    pub(super) is_released: bool,
 }
 
 /// A program of the workspace.
@@ -28,38 +30,35 @@ pub(super) enum Fetched {
 const APP: Program = Program { package: "famulus-server", name: "famulus" };
 const RUNNER: Program = Program { package: "famulus-runner", name: "famulus-runner" };
 
-pub(super) static IMAGES: [Image; 7] = [
-    Image { name: "app", folder: "app", stage: None, program: Some(APP), fetched: &[] },
+const SIGNAL: Program =
+    Program { package: "famulus-scripted-signal", name: "famulus-scripted-signal" };
+
+pub(super) static IMAGES: [Image; 8] = [
+    Image { program: Some(APP), ..Image::new("app", "app") },
     Image {
-        name: "operator",
-        folder: "operator",
-        stage: None,
         program: Some(Program { package: "famulus-operator", name: "famulus-operator" }),
-        fetched: &[],
+        ..Image::new("operator", "operator")
     },
     Image {
-        name: "runner-slim",
-        folder: "runner",
         stage: Some("slim"),
         program: Some(RUNNER),
         fetched: &[Fetched::Uv],
+        ..Image::new("runner-slim", "runner")
     },
     Image {
-        name: "runner-full",
-        folder: "runner",
         stage: Some("full"),
         program: Some(RUNNER),
         fetched: &[Fetched::Uv, Fetched::Node],
+        ..Image::new("runner-full", "runner")
     },
-    Image { name: "postgres", folder: "postgres", stage: None, program: None, fetched: &[] },
+    Image::new("postgres", "postgres"),
+    Image { stage: Some("backup"), program: Some(APP), ..Image::new("backup", "postgres") },
+    Image::new("resolver", "resolver"),
     Image {
-        name: "backup",
-        folder: "postgres",
-        stage: Some("backup"),
-        program: Some(APP),
-        fetched: &[],
+        program: Some(SIGNAL),
+        is_released: false,
+        ..Image::new("scripted-signal", "scripted-signal")
     },
-    Image { name: "resolver", folder: "resolver", stage: None, program: None, fetched: &[] },
 ];
 
 /// Where images are that were built here; the chart's default.
@@ -68,6 +67,10 @@ const REGISTRY: &str = "localhost/famulus";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Image {
+    const fn new(name: &'static str, folder: &'static str) -> Self {
+        Self { name, folder, stage: None, program: None, fetched: &[], is_released: true }
+    }
+
     pub(super) fn parse(name: &str) -> Result<&'static Self, String> {
         IMAGES.iter().find(|image| image.name == name).ok_or_else(|| {
             let names: Vec<&str> = IMAGES.iter().map(|image| image.name).collect();

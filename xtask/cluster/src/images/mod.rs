@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// How the programs are built
     #[arg(long, value_enum, default_value_t = Profile::Release)]
     profile: Profile,
-    /// Build this image and no other; may be repeated
+    /// Build this image and no other; may be repeated [default: all that a release has]
     #[arg(long, value_name = "NAME", value_parser = Image::parse)]
     only: Vec<&'static Image>,
     /// Where the archives go [default: target/images/archives]
@@ -91,8 +91,9 @@ const BUILDING: [Program; 4] = [
 ];
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let all: Vec<&Image> = IMAGES.iter().collect();
-    let images = if args.only.is_empty() { all } else { args.only };
+    let is_wanted = |image: &&Image| image.is_released || args.profile == Profile::Dev;
+    let all = || IMAGES.iter().filter(is_wanted).collect();
+    let images = if args.only.is_empty() { all() } else { args.only };
     programs::ensure(shell, &programs::BUILD).await?;
     if args.contexts {
         rust::build(shell, args.profile, &images).await?;

@@ -117,11 +117,13 @@ pub(super) async fn run(shell: &mut Shell, name: &str, wanted: &Wanted) -> Resul
     if std::env::var_os("KUBECONFIG").is_some() {
         return elsewhere(shell, wanted).await;
     }
+    let all = [&release::IMAGES[..], &release::OF_TESTS].concat();
     if wanted.part_of.is_none() {
-        images::for_tests(shell, &release::IMAGES).await?;
+        images::for_tests(shell, &all).await?;
     }
     let mut report = Report::begin();
-    with_images(shell, name, wanted, &release::IMAGES.map(images::archive_of), &mut report).await?;
+    let archives: Vec<_> = all.into_iter().map(images::archive_of).collect();
+    with_images(shell, name, wanted, &archives, &mut report).await?;
     if let Some(file) = &wanted.part_of {
         return report.write(file);
     }
