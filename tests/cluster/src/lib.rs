@@ -24,7 +24,7 @@
 
 pub mod beside;
 pub mod figures;
-mod forward;
+pub mod forward;
 pub mod helm;
 pub mod host;
 pub mod internet;

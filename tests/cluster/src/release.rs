@@ -111,7 +111,8 @@ impl Release {
     /// through kubectl.
     pub async fn through_service(&mut self) {
         if env::var_os(NODE).is_none() {
-            self.address = forward::lasting(&self.name).await;
+            self.address =
+                forward::lasting(&self.name, &format!("service/{}", self.name), 3000).await;
             return;
         }
         let service = object(&self.name, "service", &self.name).await.unwrap();

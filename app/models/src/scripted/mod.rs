@@ -86,7 +86,12 @@ impl Scripted {
 
     /// Listens on this port; 0 takes a free one. With a key, requests without it are refused.
     pub async fn listen(port: u16, key: Option<&str>) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+        Self::at(SocketAddr::from(([127, 0, 0, 1], port)), key).await
+    }
+
+    /// The same at another address.
+    pub async fn at(address: SocketAddr, key: Option<&str>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let tasks = Tasks::new();
         let shared = Arc::new(Shared {
@@ -122,7 +127,7 @@ impl Scripted {
     /// What to set `model.base_url` to.
     #[expect(clippy::expect_used, reason = "an IPv4 address and a port always make an address")]
     pub fn base_url(&self) -> Url {
-        format!("http://{}/v1", self.address).parse().expect("a loopback address is a URL")
+        format!("http://{}/v1", self.address).parse().expect("an address is a URL")
     }
 
     /// Adds a scenario for a request to come.
