@@ -29,11 +29,17 @@ pub struct Arrival {
 /// Keeps what a listener hears.
 #[async_trait]
 pub trait Keep: Send + Sync {
-    /// Stores arrivals, each once, with the place behind them: then the platform may forget them.
+    /// Stores arrivals, each once, with the place behind them: then the platform may forget them. Without a
+    /// place nobody is told them again, and they are stored whoever listens by now.
     ///
     /// # Errors
-    /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens now.
-    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError>;
+    /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens now, and is told them.
+    async fn keep(&self, arrivals: Vec<Arrival>, place: Option<&str>) -> Result<(), StoreError>;
+
+    /// Waits until this process is to listen no more.
+    async fn over(&self) {
+        std::future::pending::<()>().await;
+    }
 
     /// The platform answered: whatever was wrong is over.
     async fn heard(&self);
@@ -60,8 +66,15 @@ pub trait Listener: Send + Sync + 'static {
     /// The platform does not know us, or does not answer.
     async fn account(&self) -> Result<Account, ListenError>;
 
-    /// Listens from a place on, for as long as nothing fails. What calls this drops it to end it.
+    /// Listens from a place on, for as long as nothing fails. What calls this drops it to end it; where
+    /// [`tells_once`](Self::tells_once) holds, only some time after [`Keep::over`], in which what is already
+    /// on its way is kept.
     async fn listen(&self, place: Option<String>, keep: &dyn Keep) -> ListenError;
+
+    /// Whether what was told is told to nobody again.
+    fn tells_once(&self) -> bool {
+        false
+    }
 
     /// What an arrival says. It never fails: what cannot be read is [`Happening::Nothing`].
     fn read(&self, account: &str, body: &[u8]) -> Happening;

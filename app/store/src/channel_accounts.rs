@@ -9,6 +9,7 @@ use famulus_core::{
 };
 use famulus_queue::{Class, Instant, Job, hint::Topic, lane};
 use jiff::Timestamp;
+use sqlx::PgConnection;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -217,15 +218,16 @@ impl Store {
         Ok(standing.collect())
     }
 
-    /// Stores what was heard, each once, with the place behind it. After this the platform may forget it.
+    /// Stores what was heard, each once, with the place behind it. After this the platform may forget it. What
+    /// has no place is told to nobody again, and is stored whoever listens.
     ///
     /// # Errors
-    /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens.
+    /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens, and there is a place.
     pub async fn keep_arrivals(
         &self,
         listening: &Listening,
         arrivals: &[Arrival],
-        place: &str,
+        place: Option<&str>,
     ) -> Result<(), StoreError> {
         self.keep(listening, arrivals, place).await.map_err(StoreError::from)
     }
@@ -234,25 +236,13 @@ impl Store {
         &self,
         listening: &Listening,
         arrivals: &[Arrival],
-        place: &str,
+        place: Option<&str>,
     ) -> Result<(), Error> {
         let failed = || Error::on("keep what a platform told");
-        let Listening { channel, account, token, .. } = listening;
+        let Listening { channel, account, .. } = listening;
         let mut tx = self.durable.begin().await.map_err(failed())?;
-        let held = sqlx::query!(
-            "update channel_account set place = $5
-             where channel = $1 and account = $2 and listener = $3 and fence = $4",
-            channel,
-            account,
-            self.queue.worker.0,
-            token,
-            place,
-        )
-        .execute(&mut *tx)
-        .await
-        .map_err(failed())?;
-        if held.rows_affected() != 1 {
-            return Err(Error::LeaseLost);
+        if let Some(place) = place {
+            self.go_on(&mut tx, listening, place).await?;
         }
         let ids: Vec<Uuid> = arrivals.iter().map(|_| Uuid::now_v7()).collect();
         let stored = sqlx::query!(
@@ -290,6 +280,29 @@ impl Store {
         famulus_core::crash::after("arrival.keep");
         self.hints.announce(Topic::Arrival);
         Ok(())
+    }
+
+    /// Moves the place. Only whoever listens may.
+    async fn go_on(
+        &self,
+        conn: &mut PgConnection,
+        listening: &Listening,
+        place: &str,
+    ) -> Result<(), Error> {
+        let Listening { channel, account, token, .. } = listening;
+        let held = sqlx::query!(
+            "update channel_account set place = $5
+             where channel = $1 and account = $2 and listener = $3 and fence = $4",
+            channel,
+            account,
+            self.queue.worker.0,
+            token,
+            place,
+        )
+        .execute(conn)
+        .await
+        .map_err(Error::on("keep what a platform told"))?;
+        if held.rows_affected() == 1 { Ok(()) } else { Err(Error::LeaseLost) }
     }
 }
 

@@ -139,7 +139,7 @@ impl Lines {
             let Told { number, by, .. } = serde_json::from_str(&line).map_err(passing)?;
             let number = number.to_string();
             let told = Arrival { key: number.clone(), chat: by, body: line.into_bytes() };
-            keep.keep(vec![told], &number).await?;
+            keep.keep(vec![told], Some(&number)).await?;
         }
         Ok(())
     }

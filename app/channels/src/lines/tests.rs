@@ -10,7 +10,8 @@ struct Kept(Mutex<Vec<(Arrival, String)>>);
 
 #[async_trait]
 impl Keep for Kept {
-    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError> {
+    async fn keep(&self, arrivals: Vec<Arrival>, place: Option<&str>) -> Result<(), StoreError> {
+        let place = place.unwrap_or_default();
         self.0.lock().extend(arrivals.into_iter().map(|one| (one, place.to_owned())));
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Listening to the daemon's stream of events, and fetching files.
 //!
 //! The daemon tells a thing once, and says to Signal that it was delivered before we have it. So each event
-//! is stored before the next is read, and whoever hears nothing at all looks whether somebody would tell.
+//! is stored before the next is read, whoever is to listen no more reads what is on its way, and whoever hears
+//! nothing at all looks whether somebody would tell.
 
 use super::client::{AccountError, CallError, Client, Ours};
 use super::numbers::Numbers;
@@ -21,6 +22,7 @@ use famulus_sse::{Caps, Item, Parser};
 use futures::{StreamExt, stream::BoxStream};
 use serde_json::{Value, json};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,6 +41,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks whether an account was linked, and until it is said again that there is none.
 const LINKED: Duration = Duration::from_secs(1);
 const SAID_AGAIN: Duration = Duration::from_mins(1);
+/// What was on its way when somebody was to listen no more has come when nothing came for so long.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// Nobody waits longer for what only shows that something was read.
 const COURTESY: Duration = Duration::from_secs(5);
 
@@ -74,10 +78,20 @@ impl SignalListener {
         let mut pieces = response.bytes_stream();
         let (mut parser, mut items) = (Parser::new(CAPS), Vec::new());
         let mut happened_at = Instant::now();
+        let (mut over, mut is_over) = (pin!(keep.over()), false);
         while happened_at.elapsed() < RENEWED {
-            let piece = match timeout(self.silence, pieces.next()).await {
+            let patience = if is_over { ON_ITS_WAY } else { self.silence };
+            let came = tokio::select! {
+                came = timeout(patience, pieces.next()) => came,
+                () = &mut over, if !is_over => {
+                    is_over = true;
+                    continue;
+                }
+            };
+            let piece = match came {
                 Ok(Some(Ok(piece))) => piece,
                 Ok(Some(Err(_)) | None) => return Err(passing("the stream of events broke off")),
+                Err(_elapsed) if is_over => return Err(passing("nobody is to listen any more")),
                 Err(_elapsed) => return Err(passing("the stream of events is silent")),
             };
             parser.feed(&piece, &mut items).map_err(|error| passing(&error.to_string()))?;
@@ -157,6 +171,10 @@ impl Listener for SignalListener {
         }
     }
 
+    fn tells_once(&self) -> bool {
+        true
+    }
+
     fn read(&self, account: &str, body: &[u8]) -> Happening {
         match serde_json::from_slice::<Event>(body) {
             Ok(event) => found(account, self.serves, event)
@@ -208,11 +226,11 @@ impl Listener for SignalListener {
     }
 }
 
-/// Nobody tells it again: what cannot be stored now is tried for as long as this process listens.
+/// Nobody tells it again: what cannot be stored now is tried for as long as this process may.
 async fn kept(keep: &dyn Keep, arrival: Arrival) -> Result<(), ListenError> {
     let mut pause = FIRST_PAUSE;
     loop {
-        match keep.keep(vec![arrival.clone()], "").await {
+        match keep.keep(vec![arrival.clone()], None).await {
             Ok(()) => return Ok(()),
             Err(StoreError::Unavailable(error)) => {
                 tracing::warn!(%error, "a message of Signal is not stored yet");
@@ -273,7 +291,7 @@ mod tests {
 
     #[async_trait]
     impl Keep for Nowhere {
-        async fn keep(&self, _: Vec<Arrival>, _: &str) -> Result<(), StoreError> {
+        async fn keep(&self, _: Vec<Arrival>, _: Option<&str>) -> Result<(), StoreError> {
             Ok(())
         }
 

@@ -136,7 +136,7 @@ impl TelegramListener {
             });
         }
         if !arrivals.is_empty() {
-            keep.keep(arrivals, &next.to_string()).await?;
+            keep.keep(arrivals, Some(&next.to_string())).await?;
         }
         keep.heard().await;
         *place = next;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -92,19 +93,27 @@ pub(crate) struct Kept {
     pub(crate) place: Mutex<Option<String>>,
     /// The next times it fails.
     pub(crate) fails: Mutex<u32>,
+    /// This process is to listen no more.
+    pub(crate) over: Notify,
 }
 
 #[async_trait]
 impl Keep for Kept {
-    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError> {
+    async fn keep(&self, arrivals: Vec<Arrival>, place: Option<&str>) -> Result<(), StoreError> {
         let mut fails = self.fails.lock();
         if *fails > 0 {
             *fails -= 1;
             return Err(StoreError::Unavailable("the disk is away".into()));
         }
         self.arrivals.lock().extend(arrivals);
-        *self.place.lock() = Some(place.to_owned());
+        if let Some(place) = place {
+            *self.place.lock() = Some(place.to_owned());
+        }
         Ok(())
+    }
+
+    async fn over(&self) {
+        self.over.notified().await;
     }
 
     async fn heard(&self) {}

@@ -14,6 +14,7 @@ use famulus_core::{
 use famulus_errors::chain;
 use famulus_store::{Error, Listening, Store};
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -30,6 +31,8 @@ const LONGEST_LEASE: Duration = Duration::from_secs(8);
 const RENEWED: u32 = 4;
 /// Between two looks whether an account is free.
 const LOOK: Duration = Duration::from_secs(1);
+/// Whoever ends may take so long to keep what it was told and nobody will be told again.
+const LAST: Duration = Duration::from_secs(5);
 /// After a failure: a second, doubling, up to a minute; what somebody has to mend is looked at again then.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
@@ -39,12 +42,18 @@ struct Kept<'a> {
     listening: &'a Listening,
     /// Whether it was said that the platform answers.
     said: AtomicBool,
+    /// Another process listens, or this one ends.
+    over: CancellationToken,
 }
 
 #[async_trait]
 impl Keep for Kept<'_> {
-    async fn keep(&self, arrivals: Vec<Arrival>, place: &str) -> Result<(), StoreError> {
+    async fn keep(&self, arrivals: Vec<Arrival>, place: Option<&str>) -> Result<(), StoreError> {
         self.store.keep_arrivals(self.listening, &arrivals, place).await
+    }
+
+    async fn over(&self) {
+        self.over.cancelled().await;
     }
 
     async fn heard(&self) {
@@ -70,10 +79,7 @@ pub(crate) async fn listen(
     let mut account = None;
     while !shutdown.is_cancelled() {
         let begun = Instant::now();
-        let heard = tokio::select! {
-            heard = once(&store, &channel, &mut account, listener.as_ref(), &shutdown) => heard,
-            () = shutdown.cancelled() => return,
-        };
+        let heard = once(&store, &channel, &mut account, listener.as_ref(), &shutdown).await;
         let pause = match heard {
             Ok(()) => {
                 failures = 0;
@@ -114,23 +120,43 @@ async fn once(
     listener: &dyn Listener,
     shutdown: &CancellationToken,
 ) -> Result<(), ListenError> {
-    let account = match known.take() {
-        Some(account) => account,
-        None => listener.account().await?,
-    };
     let lease = store.queue.lease.min(LONGEST_LEASE);
-    let taken = store.take_account(channel, &account, lease).await.map_err(StoreError::from)?;
-    let Some(listening) = taken else {
-        *known = Some(account);
-        return Ok(());
+    let taking = async {
+        let account = match known.take() {
+            Some(account) => account,
+            None => listener.account().await?,
+        };
+        let taken = store.take_account(channel, &account, lease).await.map_err(StoreError::from)?;
+        if taken.is_none() {
+            *known = Some(account);
+        }
+        Ok::<_, ListenError>(taken)
     };
-    tracing::info!(channel, account = account.id, "this process listens");
-    let kept = Kept { store, listening: &listening, said: AtomicBool::new(false) };
+    let taken = tokio::select! {
+        taken = taking => taken?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let Some(listening) = taken else { return Ok(()) };
+    tracing::info!(channel, account = listening.account, "this process listens");
+    let (said, over) = (AtomicBool::new(false), CancellationToken::new());
+    let kept = Kept { store, listening: &listening, said, over: over.clone() };
+    let mut hearing = pin!(listener.listen(listening.place.clone(), &kept));
     let error = tokio::select! {
-        error = listener.listen(listening.place.clone(), &kept) => Some(error),
+        error = &mut hearing => Some(error),
         () = lost(store, &listening, lease) => None,
         () = shutdown.cancelled() => None,
     };
+    if error.is_none() && listener.tells_once() {
+        over.cancel();
+        let no_longer = async {
+            shutdown.cancelled().await;
+            sleep(LAST).await;
+        };
+        tokio::select! {
+            _ended = hearing => {}
+            () = no_longer => {}
+        }
+    }
     if let Some(error) = &error {
         let said = error.to_string();
         let _it_is_logged_too = store.account_is(&listening, Some(&said)).await;

@@ -7,13 +7,13 @@ use crate::{
     support::{
         chats::Guest,
         checker::Faults,
+        platforms::{Chat, telegram_user},
         script::{Script, Word},
         workload::{Person, Written},
         world::{Settings, World},
     },
 };
 use anyhow::{Context as _, Result, ensure};
-use famulus_scripted_telegram::User;
 use futures::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -40,7 +40,8 @@ pub(crate) const POINTS: [(&str, u64); 13] = [
 ];
 /// See [`what_the_store_refuses_is_given_up_once`].
 pub(crate) const REFUSED: &str = "arrival.bury";
-const GUEST: i64 = 7_001;
+const GUEST: Chat = Chat::Telegram(7_001);
+const OWNER: i64 = 7_002;
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(10);
 /// Tries of what the store refuses.
@@ -49,25 +50,25 @@ const TRIES: u32 = 2;
 impl<'a> Guest<'a> {
     /// The owner opens a link of their own making.
     async fn owner(world: &'a World, person: &Person, id: i64) -> Result<Self> {
-        let telegram = world.telegram.as_ref().context("nobody chats in this world")?;
-        let user = User::new(id, "Owner");
+        let platforms = world.platforms.as_ref().context("nobody chats in this world")?;
+        let chat = Chat::Telegram(id);
         let body = json!({"channel": "telegram"});
         let invited = person.client.ask(Method::POST, "/v1/invitations", None, Some(&body)).await?;
         let link = invited.1["link"].as_str().unwrap_or_default();
         let (_, secret) = link.split_once("?start=").with_context(|| format!("{invited:?}"))?;
-        telegram.write(&user, &user.chat(), &format!("/start {secret}"));
+        platforms.write(chat, &format!("/start {secret}"));
         let begun = Instant::now();
-        while !telegram.sent_to(id).iter().any(|one| one.text.starts_with("Hello")) {
+        while !platforms.sent_to(chat).iter().any(|one| one.text.starts_with("Hello")) {
             ensure!(begun.elapsed() < PATIENCE, "the link lets nobody in");
             sleep(LOOK).await;
         }
-        Ok(Self { world, telegram, user })
+        Ok(Self { world, platforms, chat })
     }
 
     /// Waits until something stands in the chat that answers it.
     async fn until_answered(&self, written: &Written) -> Result<()> {
         let (begun, number) = (Instant::now(), format!("[{}]", written.number));
-        while !self.telegram.sent_to(self.user.id).iter().any(|one| one.text.contains(&number)) {
+        while !self.shown().iter().any(|one| one.text.contains(&number)) {
             ensure!(begun.elapsed() < PATIENCE, "message {} was not answered", written.number);
             sleep(LOOK).await;
         }
@@ -76,14 +77,15 @@ impl<'a> Guest<'a> {
 
     /// Presses the first button of each question as it comes, until told to end.
     async fn press(&self, end: CancellationToken) -> Result<()> {
+        let (telegram, user) = (&self.platforms.telegram, telegram_user(OWNER));
         let mut pressed = BTreeSet::new();
         while !end.is_cancelled() {
-            for message in self.telegram.sent_to(self.user.id) {
+            for message in telegram.sent_to(OWNER) {
                 let button = message.buttons.iter().flatten().next();
                 let Some((_, data)) = button.filter(|_| pressed.insert(message.id)) else {
                     continue;
                 };
-                self.telegram.press(&self.user, &message, data);
+                telegram.press(&user, &message, data);
             }
             sleep(LOOK).await;
         }
@@ -134,7 +136,7 @@ async fn one_case(world: &World, case: Case) -> Result<()> {
     let end = CancellationToken::new();
     let talking = async {
         let guest = Guest::let_in(world, &person, GUEST).await?;
-        let owner = Guest::owner(world, &person, GUEST + 1).await?;
+        let owner = Guest::owner(world, &person, OWNER).await?;
         let book = guest.write(&Script { book: true, ..Script::default() });
         let more = guest.write(&Script::new(&[&[Word::C]]));
         let pressing = owner.press(end.clone());
@@ -185,6 +187,31 @@ async fn another_process_listens_within_ten_seconds() -> Result<()> {
     .await
 }
 
+/// Nobody is told it again, and an update of the installation is an orderly end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_ends_in_order_takes_nothing_of_signal_along() -> Result<()> {
+    const ENDS: usize = 6;
+    let _turn = alone().await;
+    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    World::run(settings, async |world| {
+        world.fleet.start(0).await?;
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, Chat::Signal(7_001)).await?;
+        for _ in 0..ENDS {
+            for _ in 0..5 {
+                guest.write(&Script::default());
+            }
+            world.fleet.end(0).await?;
+            world.fleet.start(0).await?;
+        }
+        world.settle(PATIENCE).await?;
+        let missing = world.missing(&world.log.written()).await?;
+        ensure!(missing == 0, "{missing} messages went with a process that ended");
+        world.check(Faults::Deaths).await
+    })
+    .await
+}
+
 /// As in the middle of an update that brings the channel: a process of before takes over what one of
 /// after was sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -208,8 +235,7 @@ async fn what_may_have_arrived_stays_so_in_a_process_without_the_channel() -> Re
         world.fleet.start(0).await?;
         world.settle(PATIENCE).await?;
         let number = format!("[{}]", written.number);
-        let sent = world.telegram.iter().flat_map(|telegram| telegram.sent_to(GUEST));
-        let arrived = sent.filter(|one| one.text.contains(&number)).count();
+        let arrived = guest.shown().into_iter().filter(|one| one.text.contains(&number)).count();
         ensure!(arrived == 1, "it arrived {arrived} times");
         world.check(Faults::Deaths).await
     })

@@ -3,7 +3,10 @@
 use crate::{
     alone, fresh_seed,
     support::{
+        chats::Guest,
         checker::Faults,
+        platforms::Chat,
+        script::Script,
         streams,
         workload::{Person, chatter},
         world::{Settings, World},
@@ -44,7 +47,7 @@ async fn postgres_may_die_at_any_time() -> Result<()> {
     let tasks = Tasks::new();
     let private = PrivatePostgres::start(settings, &tasks).await?;
     let url = private.url_of("postgres");
-    let settings = Settings { max_attempts: 1_000, ..Settings::new(url) };
+    let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(url) };
     let outcome = World::run(settings, async |world| survive(world, &data_dir).await).await;
     private.stop().await;
     outcome
@@ -56,8 +59,19 @@ async fn survive(world: &World, data_dir: &Path) -> Result<()> {
         world.fleet.start(place).await?;
     }
     let person = world.person().await?;
+    let chats = [Chat::Telegram(7_001), Chat::Signal(7_001)];
+    let guests = try_join_all(chats.map(|chat| Guest::let_in(world, &person, chat))).await?;
     let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
     let _ended = end.clone().drop_guard();
+    let chatting = async {
+        while !no_more.is_cancelled() {
+            for guest in &guests {
+                guest.write(&Script::default());
+            }
+            sleep(Duration::from_millis(300)).await;
+        }
+        Ok(())
+    };
     let talking = try_join_all(
         (0..CLIENTS).map(|_| chatter(world, person.clone(), seed.fork(), no_more.clone())),
     );
@@ -72,7 +86,7 @@ async fn survive(world: &World, data_dir: &Path) -> Result<()> {
         Ok(())
     };
     let working = async {
-        tokio::try_join!(talking, dying)?;
+        tokio::try_join!(talking, chatting, dying)?;
         world.settle(PATIENCE).await?;
         end.cancel();
         Ok(())
@@ -83,6 +97,9 @@ async fn survive(world: &World, data_dir: &Path) -> Result<()> {
         ensure!(world.fleet.ended(place)?.is_none(), "a process did not outlive Postgres");
     }
     world.check(Faults::Deaths).await?;
+    // Whoever listened lives, so that no stream may have taken anything along.
+    let missing = world.missing(&world.log.written()).await?;
+    ensure!(missing == 0, "{missing} messages from chats are not stored");
 
     // Viewers, too: what was shown but never reached the disk is taken back.
     let mut viewers = streams::gather(world, &person, 3).await?;

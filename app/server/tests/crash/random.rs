@@ -77,7 +77,10 @@ async fn deaths(kills: u32, clients: usize, gap: Range<u64>, all: &Barrier) -> R
         let tell = |deaths| eprintln!("{deaths} deaths");
         let storm = Storm { kills, processes: 3, gap, guests: 2, tell };
         let done = storm.endure(world, clients, &mut seed).await?;
-        eprintln!("random deaths: {done:?}, {} messages", world.log.sent().len());
+        let (sent, written) = (world.log.sent().len(), world.log.written());
+        let gone = world.missing(&written).await?;
+        let chats = format!("{} from chats, of which {gone} went with a stream", written.len());
+        eprintln!("random deaths: {done:?}, {sent} messages, {chats}");
         all.wait().await;
         world.check(Faults::Deaths).await
     })

@@ -1,6 +1,6 @@
 //! Random deaths: processes killed or stopped for longer than their leases, database sessions cut.
 
-use crate::support::{chats::Guest, seed::Seed, workload::chatter, world::World};
+use crate::support::{chats::Guest, platforms::Chat, seed::Seed, workload::chatter, world::World};
 use anyhow::{Context, Result, bail, ensure};
 use futures::future::try_join_all;
 use rustix::process::Signal;
@@ -22,8 +22,8 @@ pub(crate) struct Storm {
     pub(crate) processes: usize,
     /// Milliseconds between two.
     pub(crate) gap: Range<u64>,
-    /// People on a chat platform.
-    pub(crate) guests: i64,
+    /// People on chat platforms, by turns on each.
+    pub(crate) guests: u32,
     /// Is told of every hundredth death.
     pub(crate) tell: fn(u32),
 }
@@ -51,8 +51,7 @@ impl Storm {
             world.fleet.start(place).await?;
         }
         let person = world.person().await?;
-        let guests =
-            try_join_all((0..self.guests).map(|n| Guest::let_in(world, &person, 7_000 + n)));
+        let guests = try_join_all((0..self.guests).map(|n| Guest::let_in(world, &person, chat(n))));
         let guests = guests.await?;
         let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
         let talking = try_join_all(
@@ -141,6 +140,14 @@ impl Storm {
             world.fleet.signal(place, Signal::CONT)?;
         }
         Ok(done)
+    }
+}
+
+/// Where a guest writes.
+fn chat(number: u32) -> Chat {
+    match number % 2 {
+        0 => Chat::Telegram(i64::from(7_000 + number)),
+        _ => Chat::Signal(7_000 + number),
     }
 }
 

@@ -1,21 +1,18 @@
-//! People who write to the bot of a scripted Telegram.
+//! People who write to the assistant on a scripted platform.
 
 use crate::support::{
+    platforms::{Chat, Platforms, Shown},
     script::Script,
     seed::Seed,
     workload::{Person, Written},
     world::World,
 };
 use anyhow::{Context as _, Result, ensure};
-use famulus_scripted_telegram::{Fault, Telegram, User};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-
-/// As the harness has it.
-pub(crate) const TOKEN: &str = "99:known-to-every-crash-test";
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(20);
@@ -23,38 +20,34 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Somebody whom the owner has let in.
 pub(crate) struct Guest<'a> {
     pub(crate) world: &'a World,
-    pub(crate) telegram: &'a Telegram,
-    pub(crate) user: User,
+    pub(crate) platforms: &'a Platforms,
+    pub(crate) chat: Chat,
 }
 
 impl<'a> Guest<'a> {
     /// A stranger writes, is told a code, and the owner lets them in by it, as a member.
-    pub(crate) async fn let_in(world: &'a World, person: &Person, id: i64) -> Result<Self> {
-        Self::enter(world, person, id, json!({})).await
+    pub(crate) async fn let_in(world: &'a World, person: &Person, chat: Chat) -> Result<Self> {
+        Self::enter(world, person, chat, json!({})).await
     }
 
     /// A stranger writes, is told a code, and the owner lets them in by it, as what `body` says.
     pub(crate) async fn enter(
         world: &'a World,
         person: &Person,
-        id: i64,
+        chat: Chat,
         mut body: Value,
     ) -> Result<Self> {
-        let telegram = world.telegram.as_ref().context("nobody chats in this world")?;
-        let user = User::new(id, &format!("Guest {id}"));
-        telegram.write(&user, &user.chat(), "let me in");
+        let platforms = world.platforms.as_ref().context("nobody chats in this world")?;
+        let guest = Self { world, platforms, chat };
+        platforms.write(chat, "let me in");
         let begun = Instant::now();
         let code = loop {
-            let sent = telegram.sent_to(id);
-            let bold = sent.iter().find_map(|one| {
-                let bold = one.entities.iter().find(|entity| entity.kind == "bold")?;
-                Some(one.text.chars().skip(bold.offset).take(bold.length).collect::<String>())
-            });
-            match bold {
-                Some(code) => break code,
-                None => sleep(LOOK).await,
+            let sent = guest.shown();
+            if let Some(code) = sent.iter().find_map(|one| one.bold.clone()) {
+                break code;
             }
             ensure!(begun.elapsed() < PATIENCE, "no code was told: {sent:?}");
+            sleep(LOOK).await;
         };
         body["code"] = json!(code);
         let (status, answer) =
@@ -62,16 +55,21 @@ impl<'a> Guest<'a> {
         // A process that died may have let them in and said nothing.
         let done = status == StatusCode::OK || status == StatusCode::NOT_FOUND;
         ensure!(done, "POST /v1/pairings: {status}: {answer}");
-        Ok(Self { world, telegram, user })
+        Ok(guest)
     }
 
     /// Writes what is to be answered once.
     pub(crate) fn write(&self, script: &Script) -> Written {
-        let number = self.world.log.number();
-        let written = Written { number, chat: self.user.id, script: script.clone() };
+        let (number, chat) = (self.world.log.number(), self.chat);
+        let told = self.platforms.write(chat, &script.text(number));
+        let written = Written { number, chat, told, script: script.clone() };
         self.world.log.write(written.clone());
-        self.telegram.write(&self.user, &self.user.chat(), &script.text(number));
         written
+    }
+
+    /// What stands in the chat.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        self.platforms.sent_to(self.chat)
     }
 
     /// Writes until told to end, on good days and bad ones.
@@ -82,26 +80,10 @@ impl<'a> Guest<'a> {
                 Script { long: seed.percent(10), cut: seed.percent(5), ..Script::default() };
             self.write(&Script { book, ..script });
             if seed.percent(30) {
-                self.telegram.fault(bad_method(&mut seed), bad_day(&mut seed));
+                self.platforms.fault(self.chat, &mut seed);
             }
             sleep(Duration::from_millis(seed.between(0, 1_500))).await;
         }
         Ok(())
-    }
-}
-
-fn bad_method(seed: &mut Seed) -> &'static str {
-    let methods = ["getupdates", "sendmessage", "*"];
-    seed.pick(&methods).copied().unwrap_or("*")
-}
-
-fn bad_day(seed: &mut Seed) -> Fault {
-    match seed.below(6) {
-        0 => Fault::Busy(1),
-        1 => Fault::Status(502),
-        2 => Fault::CutBefore,
-        3 => Fault::CutAfter,
-        4 => Fault::Malformed,
-        _ => Fault::Slow(Duration::from_millis(400)),
     }
 }

@@ -6,7 +6,7 @@
 //!    │                      │       ▲                  │
 //!    │          counter ◄───┤     chaos                │
 //!    │       deliveries ◄───┤                          │
-//!    └── chats ─► telegram ◄┘                          │
+//!    └── chats ─► platforms ◄┘                         │
 //!    └──────────► checker: what was asked, what was counted, what is stored ◄┘
 //! ```
 //!
@@ -21,6 +21,7 @@ pub(crate) mod counter;
 pub(crate) mod database;
 pub(crate) mod deliveries;
 pub(crate) mod fleet;
+pub(crate) mod platforms;
 pub(crate) mod script;
 pub(crate) mod seed;
 pub(crate) mod streams;

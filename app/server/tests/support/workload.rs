@@ -2,6 +2,7 @@
 
 use crate::support::{
     client::{Ack, Client, Meeting},
+    platforms::Chat,
     script::{Script, Word},
     seed::Seed,
     streams,
@@ -55,7 +56,9 @@ pub(crate) fn now() -> i64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) number: u64,
-    pub(crate) chat: i64,
+    pub(crate) chat: Chat,
+    /// By which Signal knows it.
+    pub(crate) told: Option<i64>,
     pub(crate) script: Script,
 }
 

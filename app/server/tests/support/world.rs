@@ -1,19 +1,18 @@
 //! One run: a database, a fleet on it, a counter, a receiver, and everybody's logs.
 
 use crate::support::{
-    chats,
     checker::{self, Faults, leases},
     client::Client,
     counter::Counter,
     database::Database,
     deliveries::Receiver,
     fleet::Fleet,
-    workload::{Log, Person},
+    platforms::Platforms,
+    workload::{Log, Person, Written},
 };
 use anyhow::{Result, bail, ensure};
 use famulus_lifecycle::Tasks;
 use famulus_models::scripted::Scripted;
-use famulus_scripted_telegram::Telegram;
 use futures::FutureExt;
 use std::{fs, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -59,7 +58,7 @@ pub(crate) struct World {
     /// Who listens to recordings.
     pub(crate) listener: Scripted,
     /// Where people chat, if they do.
-    pub(crate) telegram: Option<Telegram>,
+    pub(crate) platforms: Option<Platforms>,
     pub(crate) log: Arc<Log>,
     pub(crate) settings: Settings,
     folder: TempDir,
@@ -79,8 +78,8 @@ impl World {
         for place in world.fleet.taken() {
             world.fleet.kill(place).await?;
         }
-        if let Some(telegram) = &world.telegram {
-            telegram.stop().await;
+        if let Some(platforms) = &world.platforms {
+            platforms.stop().await;
         }
         world.tasks.shutdown();
         let _stragglers = world.tasks.drain(Duration::from_millis(200)).await;
@@ -111,9 +110,8 @@ impl World {
             ("--pace-ms", settings.pace.as_millis().to_string()),
             ("--max-attempts", settings.max_attempts.to_string()),
         ];
-        let telegram =
-            if settings.chats { Some(Telegram::start(chats::TOKEN).await?) } else { None };
-        let there = telegram.iter().map(|telegram| ("--telegram", telegram.base_url()));
+        let platforms = if settings.chats { Some(Platforms::start().await?) } else { None };
+        let there = platforms.iter().flat_map(Platforms::arguments);
         let arguments = arguments.into_iter().chain(there);
         let arguments = arguments.flat_map(|(name, value)| [name.to_owned(), value]).collect();
         let variables = settings.sabotage.map(|safety| ("FAMULUS_SABOTAGE", safety.to_owned()));
@@ -125,7 +123,7 @@ impl World {
             counter,
             receiver,
             listener,
-            telegram,
+            platforms,
             log: Arc::default(),
             settings,
             folder,
@@ -158,10 +156,16 @@ impl World {
              where enabled and next_due is not null having count(*) > 0),
             (select count(*) || ' jobs' from queue_job where not dead having count(*) > 0))";
         let begun = Instant::now();
-        let unheard = || self.telegram.as_ref().map_or(0, Telegram::unconfirmed);
-        while unheard() > 0 {
-            ensure!(begun.elapsed() < patience, "{} updates were not heard", unheard());
-            sleep(Duration::from_millis(30)).await;
+        loop {
+            let unheard = self.unheard().await;
+            match unheard {
+                Ok(0) => break,
+                Ok(_) | Err(_) if begun.elapsed() < patience => {
+                    sleep(Duration::from_millis(30)).await;
+                }
+                Ok(left) => bail!("after {patience:?} {left} messages were not heard"),
+                Err(error) => return Err(error),
+            }
         }
         loop {
             let open: Result<String, _> =
@@ -176,6 +180,27 @@ impl World {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Messages that a platform still has to tell, or has told to somebody who listens and did not keep
+    /// them yet.
+    async fn unheard(&self) -> Result<usize> {
+        let Some(platforms) = &self.platforms else { return Ok(0) };
+        let open = platforms.signal.in_open_streams();
+        let mut written = self.log.written();
+        written.retain(|one| one.told.is_some_and(|told| open.contains(&told)));
+        Ok(platforms.unheard() + self.missing(&written).await?)
+    }
+
+    /// How many messages are not stored.
+    pub(crate) async fn missing(&self, written: &[Written]) -> Result<usize> {
+        const MISSING: &str = "select count(*) from unnest($1::text[]) as mark
+            where not exists (select from message
+                              where role = 'user' and position(mark in body) > 0)";
+        let marks: Vec<String> = written.iter().map(|one| format!("msg {}:", one.number)).collect();
+        let missing: i64 =
+            sqlx::query_scalar(MISSING).bind(marks).fetch_one(&self.database.admin).await?;
+        Ok(missing as usize)
     }
 
     /// What is wrong with the settled world; empty when nothing is.

@@ -73,6 +73,31 @@ async fn every_message_is_heard_once_and_in_order_on_bad_days_too() {
     tasks.shutdown();
 }
 
+/// The store is away just when another process is to listen, or this one ends.
+#[tokio::test]
+async fn whoever_is_to_listen_no_more_keeps_what_is_on_its_way() {
+    let bench = Bench::new().await;
+    let (kept, listener) = (Kept::default(), bench.channel.listener().unwrap());
+    assert!(listener.tells_once());
+    let mut expected = Vec::new();
+    let ends = async {
+        until("it listens", || bench.signal.streams() == 1).await;
+        *kept.fails.lock() = 5;
+        for _ in 0..10 {
+            say(&bench, &mut expected);
+        }
+        kept.over.notify_one();
+    };
+    let (ended, ()) = tokio::join!(listener.listen(None, &kept), ends);
+    assert!(matches!(ended, ListenError::Passing { .. }), "{ended:?}");
+    assert_eq!(texts(&bench, &kept), expected);
+    assert_eq!(*kept.place.lock(), None, "nobody is told from a place on");
+    // What comes behind it waits with Signal.
+    until("the stream is closed", || bench.signal.streams() == 0).await;
+    say(&bench, &mut expected);
+    assert_eq!(bench.signal.waiting(), 1);
+}
+
 #[tokio::test]
 async fn a_daemon_without_an_account_of_ours_says_so() {
     let bench = Bench::new().await;

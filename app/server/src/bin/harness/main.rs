@@ -57,6 +57,9 @@ struct Args {
     /// The scripted Telegram whose bot it is
     #[arg(long)]
     telegram: Option<Url>,
+    /// The scripted daemon of signal-cli, whose account is its own
+    #[arg(long)]
+    signal: Option<Url>,
     /// Who listens to recordings
     #[arg(long)]
     listener: Url,
@@ -155,6 +158,8 @@ fn config(args: &Args) -> Config {
     config.channels.telegram.token =
         args.telegram.as_ref().map(|_there_is_one| TELEGRAM_TOKEN.into());
     config.channels.telegram.base_url.clone_from(&args.telegram);
+    config.channels.signal.url.clone_from(&args.signal);
+    config.channels.signal.serves_everybody = true;
     config.transcription.base_url = Some(args.listener.clone());
     config.transcription.name = Some("scripted".to_owned());
     config.queue.max_attempts = args.max_attempts;

@@ -1,9 +1,16 @@
-//! Whatever somebody wrote on the platform is there once and answered once; every reply stands in the
+//! Whatever somebody wrote on a platform is there once and answered once; every reply stands in the
 //! chat once, whole and in order, or nobody knows, and then the owner was told so, once.
+//!
+//! The daemon of Signal forgets what it has written to a stream, and each message is kept before the next is
+//! read: what a stream that ended took along is the last of what it was told, and nothing in the middle.
 
 use super::tables::{Outbound, Tables, Turn};
-use crate::support::{workload::Written, world::World};
-use famulus_scripted_telegram::{Message, Telegram};
+use crate::support::{
+    platforms::{Chat, Platforms, Shown},
+    workload::Written,
+    world::World,
+};
+use famulus_scripted_signal::Handed;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -15,9 +22,9 @@ const ANSWERED: [&str; 4] = ["Approved", "Denied", "Nobody answered in time", "W
 /// How the installation's own words to its owner are keyed.
 const NOTICE: &str = "notice ";
 
-/// What is of the platform, and so not of whoever talks over HTTP.
+/// What is of a platform, and so not of whoever talks over HTTP.
 pub(super) fn is_of_chat(turn: &Turn) -> bool {
-    turn.origin_channel.as_deref() == Some("telegram")
+    turn.origin_channel.as_deref().is_some_and(|channel| ["telegram", "signal"].contains(&channel))
 }
 
 /// What the installation tells its owner by itself.
@@ -27,26 +34,58 @@ pub(super) fn is_notice(external_id: Option<&str>) -> bool {
 
 pub(super) fn check(world: &World, tables: &Tables, found: &mut Vec<String>) {
     check_told(tables, found);
-    let Some(telegram) = &world.telegram else { return };
-    let written = world.log.written();
+    let Some(platforms) = &world.platforms else { return };
     let stored = Stored::of(tables);
-    check_written(tables, &stored, &written, found);
-    let chats: BTreeSet<i64> = written.iter().map(|one| one.chat).collect();
+    let mut written = world.log.written();
+    let lost = lost_with_their_streams(platforms, &stored, &written);
+    written.retain(|one| !one.told.is_some_and(|told| lost.contains(&told)));
+    check_written(platforms, tables, &stored, &written, found);
+    let chats: BTreeSet<Chat> = written.iter().map(|one| one.chat).collect();
     for chat in chats {
         let turns = turns_of(tables, &stored, &written, chat);
-        check_chat(telegram, tables, chat, &turns, found);
+        check_chat(platforms, tables, chat, &turns, found);
     }
 }
 
-/// Each once, in a turn that answers it, and in the order of its chat.
+/// What is nowhere, and was the last of each stream that was told it: those have ended, and nothing that they
+/// alone were told afterwards is stored.
+fn lost_with_their_streams(
+    platforms: &Platforms,
+    stored: &Stored<'_>,
+    written: &[Written],
+) -> BTreeSet<i64> {
+    let handed = platforms.signal.handed();
+    let numbers = written.iter().filter_map(|one| Some((one.told?, one)));
+    let numbers: BTreeMap<i64, &Written> = numbers.collect();
+    let is_stored = |time: &i64| {
+        numbers.get(time).is_some_and(|written| !stored.as_written(written).is_empty())
+    };
+    let took_along = |place: usize, stream: u64| {
+        let alone = |one: &&Handed| one.streams == [stream];
+        !handed[place + 1..].iter().filter(alone).any(|one| is_stored(&one.timestamp))
+    };
+    let is_lost = |place: usize, one: &Handed| {
+        let ended = !one.is_in_open_stream && !one.streams.is_empty();
+        let last = one.streams.iter().all(|stream| took_along(place, *stream));
+        ended && last && numbers.contains_key(&one.timestamp) && !is_stored(&one.timestamp)
+    };
+    let all = handed.iter().enumerate();
+    all.filter(|(place, one)| is_lost(*place, one)).map(|(_, one)| one.timestamp).collect()
+}
+
+/// Each once, in a turn that answers it, and in the order of its chat. Whoever stood still with a stream of
+/// Signal's stores late what it was told, and then that is the order of each stream.
 fn check_written(
+    platforms: &Platforms,
     tables: &Tables,
     stored: &Stored<'_>,
     written: &[Written],
     found: &mut Vec<String>,
 ) {
+    let handed = platforms.signal.handed().into_iter();
+    let streams: BTreeMap<i64, Vec<u64>> = handed.map(|one| (one.timestamp, one.streams)).collect();
     // What joins a turn that runs is read before what waits for its own.
-    let mut places: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let mut places: BTreeMap<(Chat, Option<&Vec<u64>>), Vec<i64>> = BTreeMap::new();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();
     for one in written {
         let there = stored.as_written(one);
@@ -55,7 +94,8 @@ fn check_written(
             continue;
         };
         known.insert(message.id);
-        places.entry(one.chat).or_default().push(message.seq);
+        let streams = one.told.and_then(|told| streams.get(&told));
+        places.entry((one.chat, streams)).or_default().push(message.seq);
         match tables.turns.get(&message.turn) {
             Some(turn) if turn.is_complete() => {
                 let text = tables.reply(turn.id);
@@ -70,7 +110,7 @@ fn check_written(
             )),
         }
     }
-    for (chat, places) in places {
+    for ((chat, _), places) in places {
         if !places.is_sorted() {
             found.push(format!("chat {chat}: what was written stands in order {places:?}"));
         }
@@ -116,7 +156,7 @@ fn turns_of<'a>(
     tables: &'a Tables,
     stored: &Stored<'_>,
     written: &[Written],
-    chat: i64,
+    chat: Chat,
 ) -> Vec<&'a Turn> {
     let of_chat = written.iter().filter(|one| one.chat == chat);
     let ids: BTreeSet<Uuid> =
@@ -127,9 +167,9 @@ fn turns_of<'a>(
 }
 
 fn check_chat(
-    telegram: &Telegram,
+    platforms: &Platforms,
     tables: &Tables,
-    chat: i64,
+    chat: Chat,
     turns: &[&Turn],
     found: &mut Vec<String>,
 ) {
@@ -140,7 +180,7 @@ fn check_chat(
     let lost = |one: &&Outbound| one.turn.is_none() && one.state == "unknown";
     let mut may_stay_open = tables.outbox.iter().filter(lost).count();
     let mut codes = 0;
-    for (place, message) in telegram.sent_to(chat).iter().enumerate() {
+    for (place, message) in platforms.sent_to(chat).iter().enumerate() {
         if message.text.starts_with(CODE) {
             codes += 1;
             continue;
@@ -154,7 +194,7 @@ fn check_chat(
             continue;
         }
         if message.edits > 0 && ANSWERED.iter().any(|word| message.text.starts_with(word)) {
-            if !message.buttons.is_empty() {
+            if message.has_buttons {
                 found
                     .push(format!("chat {chat}: what is closed has buttons: {:?}", brief(message)));
             }
@@ -227,6 +267,6 @@ fn bare(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-fn brief(message: &Message) -> String {
+fn brief(message: &Shown) -> String {
     message.text.chars().take(100).collect()
 }
