@@ -101,7 +101,8 @@ impl SignalListener {
                 let Some(heard) = self.heard(&ours.id, event.data) else { continue };
                 let Heard { arrival, from, timestamp, is_direct } = heard;
                 kept(keep, arrival).await?;
-                if is_direct && self.serves == Serves::All {
+                // A courtesy may take long, and what is behind it has no second chance.
+                if is_direct && self.serves == Serves::All && !is_over {
                     self.say_read(&from, timestamp).await;
                 }
             }
