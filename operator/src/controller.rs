@@ -31,11 +31,12 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// Works until `stop`, and ends when what was begun is done. `client` is for the watches alone.
-pub async fn run(context: Arc<Context>, client: Client, tasks: &Tasks, stop: CancellationToken) {
+/// Works until `stop`, and ends when what was begun is done. `client` is for the watches alone, which
+/// are among `tasks`.
+pub async fn run(context: Arc<Context>, client: Client, tasks: Tasks, stop: CancellationToken) {
     let (store, writer) = reflector::store();
     let queue = WorkQueue::default();
-    watches::start(&context, &client, writer, &queue, tasks);
+    watches::start(&context, &client, writer, &queue, &tasks);
     tokio::select! {
         () = context.stores.ready() => {}
         () = stop.cancelled() => return,

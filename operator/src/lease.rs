@@ -2,7 +2,7 @@
 //!
 //! The holder renews it every 2 s. Whoever sees it unchanged for 15 s, by a clock of its own, takes
 //! it; a holder that could not renew it for 10 s, counted from its last request that was granted,
-//! ends its process before that. These are the times of Kubernetes' own controllers: an API server
+//! works no more before that. These are the times of Kubernetes' own controllers: an API server
 //! that is slow for a few seconds ends nobody. At an orderly end the lease is given back, and taken
 //! at the next look.
 
@@ -33,7 +33,9 @@ const REQUEST: Duration = Duration::from_secs(5);
 
 /// The lease could not be renewed in time, or is another's.
 #[derive(Debug, thiserror::Error)]
-#[error("the lease {0} was lost; another operator may work now, and so this one ends")]
+#[error(
+    "the lease {0} was lost; another operator may work now, and this one waits until it is free"
+)]
 pub struct LeaseLost(String);
 
 /// One that wants to work, or works.

@@ -10,7 +10,7 @@
 //!
 //! What holds, with the tests in docs/ARCHITECTURE.md:
 //!
-//! - One operator works at a time; one that lost its lease ends.
+//! - One operator works at a time; one that lost its lease drops what it does.
 //! - An object that cannot be read stops nothing but itself.
 //! - What is settled costs no write, also after a restart.
 
@@ -21,6 +21,7 @@ pub mod context;
 pub mod controller;
 pub mod events;
 pub mod health;
+pub mod leading;
 pub mod lease;
 pub mod plugin;
 pub mod settings;

@@ -14,20 +14,17 @@ use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_operator::context::Context;
 use famulus_operator::controller;
-use famulus_operator::health::{self, Health, Stage};
-use famulus_operator::lease::{Candidate, LeaseLost};
+use famulus_operator::health::{self, Health};
+use famulus_operator::leading;
+use famulus_operator::lease::Candidate;
 use famulus_operator::settings::Settings;
 use famulus_operator::setup;
 use famulus_telemetry::Format;
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
-/// How long reconciles that were begun get to end. The Pod's grace period is 30 s.
-const DRAIN: Duration = Duration::from_secs(15);
-
-/// How long tasks get to end after that.
-const LAST: Duration = Duration::from_secs(5);
+/// How long the tasks of the process get to end.
+const LAST: Duration = Duration::from_secs(1);
 
 /// For one request of the writing client. A watch may be silent for longer.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -48,8 +45,6 @@ enum Failed {
     Client(#[source] kube::Error),
     #[error("the operator cannot listen on {address}; see who uses it")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error(transparent)]
-    LeaseLost(#[from] LeaseLost),
     #[error(transparent)]
     Bootstrap(#[from] setup::bootstrap::Error),
     #[error(transparent)]
@@ -98,7 +93,7 @@ impl Job {
     async fn run(self) -> Result<(), Failed> {
         let config = famulus_telemetry::Config { format: Format::Json, ..Default::default() };
         let _telemetry = famulus_telemetry::init(&config)?;
-        let (_watching, client) = clients().await?;
+        let (_watching, client) = clients(&cluster().await?)?;
         let environment = |name: &str| env::var_os(name).and_then(|value| value.into_string().ok());
         match self {
             Self::Bootstrap => setup::bootstrap::run(client, &environment).await?,
@@ -125,48 +120,26 @@ async fn run() -> Result<(), Failed> {
     let listener = listen(settings.listen).await?;
     health::serve(listener, health.clone(), telemetry.metrics(), &tasks);
 
-    let (watching, writing) = clients().await?;
-    let candidate = Candidate::new(
-        writing.clone(),
-        &settings.system_namespace,
-        format!("{}-operator", settings.release),
-        settings.identity.clone(),
-    );
-    health.set(Stage::Waiting);
-    tokio::select! {
-        () = candidate.acquire() => {}
-        _signal = signals.wait_for_signal() => return Ok(()),
-        () = token_of(&tasks) => return Ok(()),
-    }
-
-    let namespace = settings.sandbox_namespace.clone();
-    let context = Context::new(writing, namespace, settings.pods, root_key);
-    let context = Arc::new(context.with_keeper_key(keeper_key));
-    let stop = CancellationToken::new();
-    let work = controller::run(context, watching, &tasks, stop.clone());
-    tokio::pin!(work);
-    health.set(Stage::Working);
-    let lost = tokio::select! {
-        () = &mut work => None,
-        lost = candidate.hold() => Some(lost),
-        signal = signals.wait_for_signal() => {
-            tracing::info!(?signal, "the operator ends");
-            None
+    let config = cluster().await?;
+    let (_watching, client) = clients(&config)?;
+    let lease = format!("{}-operator", settings.release);
+    let candidate =
+        Candidate::new(client, &settings.system_namespace, lease, settings.identity.clone());
+    let asked = async || {
+        tokio::select! {
+            signal = signals.wait_for_signal() => tracing::info!(?signal, "the operator ends"),
+            () = tasks.token().cancelled_owned() => {}
         }
-        () = token_of(&tasks) => None,
     };
-    health.set(Stage::Ending);
-    if let Some(lost) = lost {
-        // Another one may work already: nothing more is written.
-        return Err(lost.into());
-    }
-    stop.cancel();
-    tokio::select! {
-        () = &mut work => {}
-        () = tokio::time::sleep(DRAIN) => tracing::warn!("some Plugins were left half-way"),
-        _now = signals.wait_for_signal() => {}
-    }
-    candidate.release().await;
+    leading::lead(&candidate, &health, asked, |tasks, stop| {
+        // Connections of its own: what was asked over others is not asked any more.
+        let (watching, writing) = clients(&config)?;
+        let (namespace, pods) = (settings.sandbox_namespace.clone(), settings.pods.clone());
+        let context = Context::new(writing, namespace, pods, root_key.clone());
+        let context = Arc::new(context.with_keeper_key(keeper_key.clone()));
+        Ok::<_, Failed>(controller::run(context, watching, tasks, stop))
+    })
+    .await?;
     let drained = tasks.drain(LAST).await;
     if !drained.stragglers.is_empty() {
         tracing::debug!(tasks = ?drained.stragglers, "tasks were ended by force");
@@ -191,21 +164,21 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
     Ok(listener)
 }
 
-/// One for watches and one for the rest, each with connections of its own: neither waits for the
-/// other. The operator itself decides when a refused write is tried again.
-async fn clients() -> Result<(Client, Client), Failed> {
+async fn cluster() -> Result<kube::Config, Failed> {
     // Whoever was first to install one has installed the same.
     let _installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let mut config = kube::Config::infer().await.map_err(Failed::NoCluster)?;
+    kube::Config::infer().await.map_err(Failed::NoCluster)
+}
+
+/// One for watches and one for the rest, each with connections of its own: neither waits for the
+/// other. The operator itself decides when a refused write is tried again.
+fn clients(config: &kube::Config) -> Result<(Client, Client), Failed> {
     let watching = Client::try_from(config.clone()).map_err(Failed::Client)?;
+    let mut config = config.clone();
     config.read_timeout = Some(ANSWER);
     config.default_retry = false;
     let writing = Client::try_from(config).map_err(Failed::Client)?;
     Ok((watching, writing))
-}
-
-async fn token_of(tasks: &Tasks) {
-    tasks.token().cancelled().await;
 }
 
 fn say(message: &str) -> ExitCode {
