@@ -154,8 +154,9 @@ fn of_container(container: &Value, image: &str) -> Vec<String> {
     must(container["image"] == image, "is another image");
     must(container["command"][0] == "/usr/local/bin/famulus-runner", "is another program");
     must(container["args"].is_null(), "has arguments");
-    // Which runs nothing.
-    let waits = serde_json::json!({"preStop": {"sleep": {"seconds": 1}}});
+    // Its own program, which waits until the runner listens.
+    let own = ["/usr/local/bin/famulus-runner", "await"];
+    let waits = serde_json::json!({"preStop": {"exec": {"command": own}}});
     let lifecycle = &container["lifecycle"];
     must(lifecycle.is_null() || *lifecycle == waits, "has a lifecycle of another kind");
     for field in ["volumeDevices", "envFrom", "stdin", "tty"] {

@@ -47,5 +47,5 @@ mod volume;
 
 pub use build::lead;
 pub use keeping::Keeping;
-pub use listen::listen;
+pub use listen::{is_listened_to, listen};
 pub use plugin::Plugin;

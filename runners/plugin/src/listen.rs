@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
 
 /// All addresses of a Pod, whichever kind they are.
 pub(crate) const EVERYWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -19,6 +21,15 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
+/// Waits until somebody listens on an address of this Pod.
+pub async fn is_listened_to(address: SocketAddr) {
+    const AGAIN: Duration = Duration::from_millis(20);
+    let ip = if address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address.ip() };
+    while TcpStream::connect((ip, address.port())).await.is_err() {
+        sleep(AGAIN).await;
+    }
+}
+
 fn has_no_ipv6(error: &io::Error) -> bool {
     let kinds = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL];
     Errno::from_io_error(error).is_some_and(|errno| kinds.contains(&errno))
@@ -26,9 +37,22 @@ fn has_no_ipv6(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpStream;
+    use tokio::time::timeout;
 
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_listener_goes_on_when_there_is_one() {
+        let first = listen(SocketAddr::new(EVERYWHERE, 0)).await.unwrap();
+        let address = first.local_addr().unwrap();
+        is_listened_to(address).await;
+        drop(first);
+        let waits = is_listened_to(address);
+        tokio::pin!(waits);
+        assert!(timeout(Duration::from_millis(200), &mut waits).await.is_err());
+        let _second = listen(address).await.unwrap();
+        timeout(Duration::from_secs(10), waits).await.unwrap();
+    }
 
     #[tokio::test]
     async fn who_comes_over_either_kind_of_address_is_heard() {

@@ -5,6 +5,7 @@
 //! famulus-runner probe      looks at the network of the Pod
 //! famulus-runner bundle     makes a revision of a source and hands it to the app
 //! famulus-runner build      makes a tree of a revision on the plugin's volume
+//! famulus-runner await      waits until the one that serves beside it listens
 //! ```
 //!
 //! All settings are variables of its environment (`FAMULUS_RUNNER_…`). The same program is also the

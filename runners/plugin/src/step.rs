@@ -1,20 +1,27 @@
-//! The steps before the runner, each a container of its own that ends with a report.
+//! The steps before the runner, each a container of its own that ends with a report, and the one
+//! before its end, beside it.
 
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use famulus_protocol::revision::{Built, Bundled};
 use famulus_runner::build::build;
 use famulus_runner::bundle::bundle;
+use famulus_runner::is_listened_to;
 use famulus_runner::probe::settle;
-use famulus_runner::settings::{BuildSettings, BundleSettings, ProbeSettings};
+use famulus_runner::settings::{BuildSettings, BundleSettings, ProbeSettings, Settings};
 use famulus_runner::termination::{self, Report};
 use famulus_runner_harness::harden;
+use tokio::time::timeout;
 
 use crate::Failed;
+
+/// A runner that starts may take as long as this until it listens.
+const LONGEST_START: Duration = Duration::from_mins(1);
 
 /// What the program is for when it does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +29,15 @@ pub(crate) enum Step {
     Probe,
     Bundle,
     Build,
+    Await,
 }
 
-const STEPS: [(&str, Step); 3] =
-    [("probe", Step::Probe), ("bundle", Step::Bundle), ("build", Step::Build)];
+const STEPS: [(&str, Step); 4] = [
+    ("probe", Step::Probe),
+    ("bundle", Step::Bundle),
+    ("build", Step::Build),
+    ("await", Step::Await),
+];
 
 impl Step {
     /// Reads the arguments behind the program's name. `None`: it serves.
@@ -35,8 +47,8 @@ impl Step {
             [name] if STEPS.iter().any(|(known, _)| name == known) => {
                 Ok(STEPS.iter().find(|(known, _)| name == known).map(|(_, step)| *step))
             }
-            _ => Err("it takes no argument, or one of probe, bundle, build; its settings are \
-                      variables FAMULUS_RUNNER_…"
+            _ => Err("it takes no argument, or one of probe, bundle, build, await; its settings \
+                      are variables FAMULUS_RUNNER_…"
                 .to_owned()),
         }
     }
@@ -69,6 +81,12 @@ impl Step {
                     Built::Failed(_) => ExitCode::FAILURE,
                 };
                 report(&settings.termination, built, code)
+            }
+            Self::Await => {
+                let address = Settings::read(env::vars_os())?.listen;
+                // Whoever does not listen by then is told to end all the same.
+                let heard = timeout(LONGEST_START, is_listened_to(address)).await;
+                Ok(if heard.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
         }
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use famulus_crds::plugin::{Amounts, EgressMode, Resources};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Lifecycle,
-    LifecycleHandler, ObjectFieldSelector, Pod, Probe, ResourceRequirements, SecurityContext,
-    SleepAction, VolumeMount,
+    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
+    Lifecycle, LifecycleHandler, ObjectFieldSelector, Pod, Probe, ResourceRequirements,
+    SecurityContext, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -103,12 +103,12 @@ pub(super) fn runner(input: BuildInput<'_>) -> Container {
     with_passwd(container, "mounted")
 }
 
-/// The first process of a container is told nothing before it listens: a runner that was deleted while it
-/// started would stay for all of its grace. So it is told a second later.
+/// The first process of a container hears nothing before it wants to: a runner that was deleted while it
+/// started would stay for all of its grace. So it is told when it listens, which is when it hears.
 fn heard() -> Lifecycle {
-    let sleep = Some(SleepAction { seconds: 1 });
-    let pre_stop = Some(LifecycleHandler { sleep, ..LifecycleHandler::default() });
-    Lifecycle { pre_stop, ..Lifecycle::default() }
+    let await_listener = ExecAction { command: Some([PROGRAM, "await"].map(str::to_owned).into()) };
+    let pre_stop = LifecycleHandler { exec: Some(await_listener), ..LifecycleHandler::default() };
+    Lifecycle { pre_stop: Some(pre_stop), ..Lifecycle::default() }
 }
 
 /// Whether the runner builds its revision itself, where indexes can be reached.
