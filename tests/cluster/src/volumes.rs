@@ -55,8 +55,12 @@ impl Release {
         until(&format!("{pod} is evicted"), LONG, async || {
             let found = object(&self.sandbox, "pod", pod).await;
             let status = found.as_ref().map_or(&Value::Null, |found| &found["status"]);
-            let evicted = status["phase"] == "Failed" && status["reason"] == "Evicted";
-            if evicted { Ok(()) } else { Err(status.to_string()) }
+            // It is marked as failed only until its processes have ended well; the event stays.
+            let has_ended = ["Failed", "Succeeded"].iter().any(|end| status["phase"] == **end);
+            let events = objects(&self.sandbox, "events", "").await;
+            let of_it = |event: &&Value| event["involvedObject"]["uid"] == uid;
+            let was_evicted = events.iter().filter(of_it).any(|event| event["reason"] == "Evicted");
+            if has_ended && was_evicted { Ok(()) } else { Err(status.to_string()) }
         })
         .await;
     }

@@ -20,8 +20,8 @@ use crate::outside::{Listeners, Taps};
 use crate::places::Places;
 use crate::rows::{BESIDE, image, make, pod, remove};
 
-/// At once: as many as a node of two cores starts within seconds.
-const BATCH: usize = 25;
+/// At once: as many as a node of two cores starts within seconds, beside another node.
+const BATCH: usize = 15;
 
 /// The shell begins within a few milliseconds, with a packet to each; Python goes on for two seconds.
 /// How many it sent stands where the kubelet reads it.
