@@ -7,7 +7,8 @@
 #![expect(clippy::print_stdout, reason = "a program that is talked to")]
 
 use famulus_scripted_telegram::{Kind, Message, Telegram, User};
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::time::interval;
@@ -19,15 +20,21 @@ const LOOK: Duration = Duration::from_millis(100);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
     let telegram = Telegram::start(TOKEN).await?;
+    // The bot may know what one that ran before has told it.
+    telegram.count_from(now());
     println!("A scripted Telegram. Tell famulus of it:\n");
     println!("  FAMULUS_CHANNELS__TELEGRAM__BASE_URL={}", telegram.base_url());
     println!("  a token of `{TOKEN}`\n");
     println!("Write as Ada. `!N` presses the N-th button of the last message that has some.");
-    println!("`~ WORDS` is a voice note in which they are said, `+ FILE` sends a file.");
+    println!(
+        "`~ WORDS` is a voice note in which they are said, `+ FILE` sends a file, and a link that"
+    );
+    println!("begins with https://t.me/ is opened. A reply that grows is shown behind `...`.");
     let ada = User::new(7, "Ada");
     let mut lines = BufReader::new(stdin()).lines();
     let mut look = interval(LOOK);
     let mut shown: Vec<Message> = Vec::new();
+    let mut drafts = 0;
     loop {
         tokio::select! {
             line = lines.next_line() => match line? {
@@ -36,6 +43,11 @@ async fn main() -> std::io::Result<()> {
                 Some(line) => say(&telegram, &ada, &line),
             },
             _tick = look.tick() => {
+                let growing = telegram.drafts();
+                if let Some((_, text)) = growing[drafts..].last() {
+                    println!("... {}", text.replace('\n', "\n    "));
+                }
+                drafts = growing.len();
                 let sent = telegram.sent_to(ada.id);
                 for message in &sent {
                     if !shown.contains(message) {
@@ -46,6 +58,11 @@ async fn main() -> std::io::Result<()> {
             }
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "nobody moves the time of who types")]
+fn now() -> i64 {
+    Timestamp::now().as_second()
 }
 
 fn say(telegram: &Telegram, user: &User, line: &str) {
@@ -59,17 +76,35 @@ fn say(telegram: &Telegram, user: &User, line: &str) {
     } else if let Some(path) = line.strip_prefix("+ ") {
         match std::fs::read(path) {
             Ok(bytes) => {
-                let (size, handle) = (bytes.len(), telegram.keep(bytes));
-                let name = path.rsplit('/').next().unwrap_or(path);
-                let document = json!({"file_id": handle, "file_unique_id": handle,
-                    "file_name": name, "file_size": size});
-                telegram.send(user, &user.chat(), json!({ "document": document }));
+                telegram.send(user, &user.chat(), file(telegram, path, bytes));
             }
             Err(error) => println!("{path} cannot be read: {error}"),
         }
+    } else if let Some(start) = started_by(line) {
+        telegram.write(user, &user.chat(), &format!("/start {start}"));
     } else {
         telegram.write(user, &user.chat(), line);
     }
+}
+
+/// A file as people send it: pictures as pictures, in one size.
+fn file(telegram: &Telegram, path: &str, bytes: Vec<u8>) -> Value {
+    let (size, handle) = (bytes.len(), telegram.keep(bytes));
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+    if matches!(ending.as_deref(), Some("jpg" | "jpeg" | "png" | "webp")) {
+        let only = json!({"file_id": handle, "file_unique_id": handle, "width": 640,
+            "height": 480, "file_size": size});
+        return json!({ "photo": [only] });
+    }
+    let document = json!({"file_id": handle, "file_unique_id": handle, "file_name": name,
+        "file_size": size});
+    json!({ "document": document })
+}
+
+/// What a link to the bot has it told when *Start* is pressed.
+fn started_by(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("https://t.me/")?.split_once("?start=").map(|(_, start)| start)
 }
 
 fn press(telegram: &Telegram, user: &User, number: &str) {

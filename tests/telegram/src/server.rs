@@ -250,6 +250,13 @@ impl Telegram {
         self.world().left.clone()
     }
 
+    /// Counts messages and updates from here on: a bot takes a number that it knows for a repetition.
+    pub fn count_from(&self, first: i64) {
+        let mut world = self.world();
+        world.before = first;
+        world.next_update = first;
+    }
+
     /// Drafts that were shown: chat and text.
     pub fn drafts(&self) -> Vec<(i64, String)> {
         self.world().drafts.clone()

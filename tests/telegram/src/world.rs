@@ -39,6 +39,8 @@ pub struct Message {
 pub(crate) struct World {
     pub(crate) bot: i64,
     pub(crate) next_message: HashMap<i64, i64>,
+    /// Before the first message of a chat.
+    pub(crate) before: i64,
     pub(crate) messages: Vec<Message>,
     /// What is to be told, by number.
     pub(crate) updates: BTreeMap<i64, Value>,
@@ -68,6 +70,7 @@ impl World {
         Self {
             bot,
             next_message: HashMap::new(),
+            before: 0,
             messages: Vec::new(),
             updates: BTreeMap::new(),
             next_update: 100_000,
@@ -87,7 +90,7 @@ impl World {
     }
 
     pub(crate) fn message_id(&mut self, chat: i64) -> i64 {
-        let next = self.next_message.entry(chat).or_insert(0);
+        let next = self.next_message.entry(chat).or_insert(self.before);
         *next += 1;
         *next
     }
