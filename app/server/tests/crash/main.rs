@@ -8,6 +8,7 @@
 
 mod backups;
 mod chats;
+mod heard;
 mod matrix;
 mod poison;
 mod postgres;

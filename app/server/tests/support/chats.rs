@@ -39,14 +39,18 @@ impl<'a> Guest<'a> {
     ) -> Result<Self> {
         let platforms = world.platforms.as_ref().context("nobody chats in this world")?;
         let guest = Self { world, platforms, chat };
-        platforms.write(chat, "let me in");
-        let begun = Instant::now();
+        let mut told = platforms.write(chat, "let me in");
+        let (begun, mut written) = (Instant::now(), Instant::now());
         let code = loop {
             let sent = guest.shown();
             if let Some(code) = sent.iter().find_map(|one| one.bold.clone()) {
                 break code;
             }
             ensure!(begun.elapsed() < PATIENCE, "no code was told: {sent:?}");
+            if guest.is_to_write_again(told, written).await? {
+                told = platforms.write(chat, "let me in");
+                written = Instant::now();
+            }
             sleep(LOOK).await;
         };
         body["code"] = json!(code);
@@ -56,6 +60,19 @@ impl<'a> Guest<'a> {
         let done = status == StatusCode::OK || status == StatusCode::NOT_FOUND;
         ensure!(done, "POST /v1/pairings: {status}: {answer}");
         Ok(guest)
+    }
+
+    /// Whether a process took it along as it died, as people see by and by.
+    pub(crate) async fn is_to_write_again(
+        &self,
+        told: Option<i64>,
+        written: Instant,
+    ) -> Result<bool> {
+        const BY_AND_BY: Duration = Duration::from_secs(2);
+        match told {
+            Some(told) if written.elapsed() > BY_AND_BY => self.world.is_gone(told).await,
+            Some(_) | None => Ok(false),
+        }
     }
 
     /// Writes what is to be answered once.

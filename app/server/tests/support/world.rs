@@ -192,6 +192,18 @@ impl World {
         Ok(platforms.unheard() + self.missing(&written).await?)
     }
 
+    /// Whether what was written on Signal, which tells nothing twice, is nowhere: no process has it, none
+    /// will be told, and nothing waits to be read.
+    pub(crate) async fn is_gone(&self, told: i64) -> Result<bool> {
+        const KEPT: &str = "select exists (select from arrival) or exists (select from pairing)";
+        let Some(platforms) = &self.platforms else { return Ok(false) };
+        if platforms.unheard() > 0 || platforms.signal.in_open_streams().contains(&told) {
+            return Ok(false);
+        }
+        let is_kept: bool = sqlx::query_scalar(KEPT).fetch_one(&self.database.admin).await?;
+        Ok(!is_kept)
+    }
+
     /// How many messages are not stored.
     pub(crate) async fn missing(&self, written: &[Written]) -> Result<usize> {
         const MISSING: &str = "select count(*) from unnest($1::text[]) as mark
