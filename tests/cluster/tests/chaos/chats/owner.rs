@@ -1,4 +1,5 @@
-//! What docs/CHANNELS.md shows, done by the owner on both messengers, in their one conversation.
+//! What docs/CHANNELS.md shows, done by the owner on both messengers and at a terminal, in their one
+//! conversation.
 
 use famulus_cluster_tests::kubectl::{LONG, kubectl, until};
 use famulus_cluster_tests::release::name;
@@ -18,6 +19,11 @@ pub(crate) async fn does_what_the_guide_shows(telegram: &Telegram, daemon: &sign
     phone.is_told("I will remember: my cat").await;
     other.messenger.write("What is my cat called?").await;
     other.is_told("You told me: my cat is called Miso").await;
+    let said = at_a_terminal(&["chat", "Remember that my ship is called Argo"]).await;
+    assert!(said.contains("I will remember: my ship"), "{said}");
+    phone.messenger.write("What is my ship called?").await;
+    phone.is_told("You told me: my ship is called Argo").await;
+    is_one_conversation(&at_a_terminal(&["history", "60"]).await);
 
     other.messenger.write("Forget my cat").await;
     let question = other.is_told("/approve ").await.text;
@@ -26,9 +32,9 @@ pub(crate) async fn does_what_the_guide_shows(telegram: &Telegram, daemon: &sign
     other.messenger.write(&format!("/approve {code}")).await;
     other.is_told("I have forgotten").await;
 
-    other.messenger.speak("Remember that my ship is called Argo").await;
-    other.is_told("I will remember: my ship").await;
-    phone.messenger.write("Forget my ship").await;
+    other.messenger.speak("Remember that my dog is called Argos").await;
+    other.is_told("I will remember: my dog").await;
+    phone.messenger.write("Forget my dog").await;
     press(telegram, &phone.messenger.user, "Approve").await;
     phone.is_told("I have forgotten").await;
     other.messenger.write("Say good morning").await;
@@ -46,10 +52,30 @@ pub(crate) async fn does_what_the_guide_shows(telegram: &Telegram, daemon: &sign
 async fn paired<M: Messenger>(messenger: M) -> Guest<M> {
     let guest = Guest::stranger(messenger);
     let code = guest.is_told_a_code().await;
-    let app = format!("deployment/{}", name());
-    let command = ["famulus", "people", "pair", &code, "--me"];
-    kubectl(&[&["-n", &name(), "exec", &app, "--"][..], &command].concat()).await;
+    at_a_terminal(&["people", "pair", &code, "--me"]).await;
     guest
+}
+
+/// `famulus WORDS` in a Pod of the app: what it prints.
+async fn at_a_terminal(words: &[&str]) -> String {
+    let (namespace, app) = (name(), format!("deployment/{}", name()));
+    let command = ["-n", &namespace, "exec", &app, "--", "famulus"];
+    kubectl(&[&command[..], words].concat()).await
+}
+
+/// What was written on the phone, on the other messenger and at the terminal stands there in that order.
+fn is_one_conversation(history: &str) {
+    let mut left = history;
+    for words in [
+        "Remind me in 1 minute to drink tea",
+        "What is my cat called?",
+        "my cat is called Miso",
+        "Remember that my ship is called Argo",
+        "What is my ship called?",
+    ] {
+        let (_, behind) = left.split_once(words).unwrap_or_else(|| panic!("{words}: {history}"));
+        left = behind;
+    }
 }
 
 /// Presses a button of the question.
