@@ -10,7 +10,7 @@ use famulus_lifecycle::Tasks;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::{Health, Stage};
-use crate::lease::Candidate;
+use crate::lease::{Candidate, LeaseLost};
 
 /// How long work that was begun gets to end. The Pod's grace period is 30 s.
 const DRAIN: Duration = Duration::from_secs(15);
@@ -43,37 +43,42 @@ where
         }
         let (tasks, stop) = (Tasks::new(), CancellationToken::new());
         let mut work = Box::pin(begin(tasks.clone(), stop.clone())?);
+        // One and the same to the end: it knows when the lease was renewed last.
+        let mut hold = Box::pin(candidate.hold());
         health.set(Stage::Working);
-        let lost = tokio::select! {
-            () = &mut work => None,
-            lost = candidate.hold() => Some(lost),
-            () = asked() => None,
+        let why = tokio::select! {
+            () = &mut work => Why::Done,
+            lost = &mut hold => Why::Lost(lost),
+            () = asked() => Why::Asked,
         };
-        if let Some(lost) = lost {
+        if let Why::Lost(lost) = why {
             // Another one may work already: nothing more is written.
             drop(work);
             tracing::error!("{lost}");
-            end(&tasks, Duration::ZERO).await;
+            // Whoever is left is named in the log.
+            let _left = tasks.drain(Duration::ZERO).await;
             continue;
         }
         health.set(Stage::Ending);
-        stop.cancel();
-        tokio::select! {
-            () = &mut work => {}
-            lost = candidate.hold() => tracing::warn!("{lost}"),
-            () = tokio::time::sleep(DRAIN) => tracing::warn!("some Plugins were left half-way"),
-            () = asked() => {}
+        if matches!(why, Why::Asked) {
+            stop.cancel();
+            tokio::select! {
+                () = &mut work => {}
+                lost = &mut hold => tracing::warn!("{lost}"),
+                () = tokio::time::sleep(DRAIN) => tracing::warn!("some Plugins were left half-way"),
+                () = asked() => {}
+            }
         }
-        drop(work);
+        drop((work, hold));
         candidate.release().await;
-        end(&tasks, LAST).await;
+        let _left = tasks.drain(LAST).await;
         return Ok(());
     }
 }
 
-async fn end(tasks: &Tasks, limit: Duration) {
-    let drained = tasks.drain(limit).await;
-    if !drained.stragglers.is_empty() {
-        tracing::debug!(tasks = ?drained.stragglers, "tasks were ended by force");
-    }
+/// Why it works no longer.
+enum Why {
+    Done,
+    Lost(LeaseLost),
+    Asked,
 }

@@ -140,10 +140,8 @@ async fn run() -> Result<(), Failed> {
         Ok::<_, Failed>(controller::run(context, watching, tasks, stop))
     })
     .await?;
-    let drained = tasks.drain(LAST).await;
-    if !drained.stragglers.is_empty() {
-        tracing::debug!(tasks = ?drained.stragglers, "tasks were ended by force");
-    }
+    // Whoever is left is named in the log.
+    let _left = tasks.drain(LAST).await;
     Ok(())
 }
 

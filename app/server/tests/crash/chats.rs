@@ -106,9 +106,19 @@ mod soak {
 }
 
 async fn all_hold(fate: Fate) -> Result<()> {
+    each_holds(&POINTS, fate, one_case).await
+}
+
+/// Both sides of each point in a world of its own, in which people chat.
+pub(crate) async fn each_holds(
+    points: &[(&'static str, u64)],
+    fate: Fate,
+    one_case: impl AsyncFn(&World, Case) -> Result<()>,
+) -> Result<()> {
     let _turn = alone().await;
     let server = server()?;
-    let cases = POINTS.iter().flat_map(|(point, visit)| {
+    let one_case = &one_case;
+    let cases = points.iter().flat_map(|(point, visit)| {
         ["before", "after"].map(|side| Case { point, side, visit: *visit, fate })
     });
     let outcomes = stream::iter(cases)

@@ -2,19 +2,11 @@
 //! died, and everything else is answered once.
 
 use crate::{
-    alone,
-    matrix::{AT_ONCE, Case, Fate, reborn},
-    server,
-    support::{
-        chats::Guest,
-        checker::Faults,
-        platforms::Chat,
-        script::Script,
-        world::{Settings, World},
-    },
+    chats::each_holds,
+    matrix::{Case, Fate, reborn},
+    support::{chats::Guest, platforms::Chat, script::Script, world::World},
 };
 use anyhow::{Result, ensure};
-use futures::{StreamExt, stream};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -36,29 +28,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_point_between_signal_and_a_turn_may_be_the_last() -> Result<()> {
-    let _turn = alone().await;
-    let server = server()?;
-    let cases = POINTS.iter().flat_map(|(point, visit)| {
-        let side = |side| Case { point, side, visit: *visit, fate: Fate::Dies };
-        ["before", "after"].map(side)
-    });
-    let outcomes = stream::iter(cases)
-        .map(|case| {
-            let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(&server) };
-            async move {
-                let held = World::run(settings, async |world| {
-                    one_case(world, case).await?;
-                    world.check(Faults::Deaths).await
-                });
-                held.await.err().map(|error| format!("{}: {error:#}", case.plan()))
-            }
-        })
-        .buffer_unordered(AT_ONCE)
-        .filter_map(std::future::ready)
-        .collect::<Vec<_>>()
-        .await;
-    ensure!(outcomes.is_empty(), "{} cases failed:\n{}", outcomes.len(), outcomes.join("\n\n"));
-    Ok(())
+    each_holds(&POINTS, Fate::Dies, one_case).await
 }
 
 async fn one_case(world: &World, case: Case) -> Result<()> {
@@ -79,6 +49,7 @@ async fn is_received(guest: &Guest<'_>, script: &Script) -> Result<()> {
     let (mut written, mut at) = (guest.write(script), Instant::now());
     while guest.world.missing(std::slice::from_ref(&written)).await? > 0 {
         ensure!(begun.elapsed() < PATIENCE, "message {} was not received", written.number);
+        // It may have been stored just before the process that had it was gone.
         if guest.is_to_write_again(written.told, at).await?
             && guest.world.missing(std::slice::from_ref(&written)).await? > 0
         {
