@@ -22,6 +22,7 @@
     reason = "the environment says which cluster it is, and a test's tasks end with it"
 )]
 
+pub mod audit;
 pub mod beside;
 pub mod figures;
 pub mod forward;

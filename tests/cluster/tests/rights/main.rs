@@ -8,17 +8,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 
 use reqwest::Method;
 use serde_json::Value;
 
-use famulus_cluster_tests::beside::node;
+use famulus_cluster_tests::audit::{ACCOUNTS, Right, read};
 use famulus_cluster_tests::kubectl::{LONG, kubectl, object, objects, ready_pod, until};
 use famulus_cluster_tests::release::{self, Release, inline};
-
-const ACCOUNTS: [&str; 3] = ["app", "operator", "backup"];
 
 /// Rights that no test uses, each with its reason.
 const UNUSED: [(&str, &str, &str); 1] = [(
@@ -26,16 +22,6 @@ const UNUSED: [(&str, &str, &str); 1] = [(
     "plugins.famulus.dev/finalizers update",
     "asked for by clusters that guard owner references; the test node does not",
 )];
-
-/// An account, its namespace, and a resource with a verb.
-type Right = (&'static str, String, String);
-
-#[derive(Debug, Default)]
-struct Done {
-    used: BTreeSet<Right>,
-    refused: BTreeMap<String, usize>,
-    requests: usize,
-}
 
 #[tokio::test]
 async fn app_operator_and_backups_use_what_they_may_do_and_were_refused_nothing() {
@@ -116,52 +102,6 @@ async fn back_up(system: &str) {
     let job = format!("job/{job}");
     kubectl(&["-n", system, "wait", "--for=condition=Complete", "--timeout=5m", &job]).await;
     kubectl(&["-n", system, "delete", &job]).await;
-}
-
-/// What the log says of these accounts.
-fn read(system: &str) -> Done {
-    let path = node().join("audit.log");
-    let mut done = Done::default();
-    for line in BufReader::new(File::open(&path).unwrap()).lines() {
-        let line = line.unwrap();
-        let of = |account: &&&str| {
-            let user = format!("\"system:serviceaccount:{system}:{system}-{account}\"");
-            line.contains(&user)
-        };
-        let Some(account) = ACCOUNTS.iter().find(of) else { continue };
-        // Lines are whole but for one that is being written.
-        let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
-        // Tests ask in the name of accounts, too.
-        let own = format!("system:serviceaccount:{system}:{system}-{account}");
-        if event["user"]["username"] != own.as_str() || event["objectRef"].is_null() {
-            continue;
-        }
-        done.requests += 1;
-        note(&mut done, account, &event);
-    }
-    done
-}
-
-fn note(done: &mut Done, account: &'static str, event: &Value) {
-    let (object, code) = (&event["objectRef"], event["responseStatus"]["code"].as_i64());
-    let text = |key: &str| object[key].as_str().unwrap_or_default();
-    let mut what = text("resource").to_owned();
-    for (key, before) in [("apiGroup", '.'), ("subresource", '/')] {
-        if !text(key).is_empty() {
-            what.push(before);
-            what.push_str(text(key));
-        }
-    }
-    let verb = event["verb"].as_str().unwrap();
-    if matches!(code, Some(401 | 403)) {
-        *done.refused.entry(format!("{account}: {what} {verb}")).or_default() += 1;
-        return;
-    }
-    // Whoever applies what is not there creates it, and needs the right to.
-    let created = verb == "patch" && code == Some(201);
-    for verb in [verb].into_iter().chain(created.then_some("create")) {
-        done.used.insert((account, text("namespace").to_owned(), format!("{what} {verb}")));
-    }
 }
 
 /// What the Roles of these accounts say.
