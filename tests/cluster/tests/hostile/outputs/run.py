@@ -38,7 +38,7 @@ def tricks():
 
 def many():
     os.chdir(FOLDER)
-    for number in range(1000):
+    for number in range(100):
         Path(f"{number}.txt").write_text("x")
 
 

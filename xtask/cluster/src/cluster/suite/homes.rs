@@ -47,9 +47,6 @@ pub(super) struct Home {
     pub(super) targets: &'static [Target],
 }
 
-/// It reads what the others had app and operator do.
-const RIGHTS: Target = Target::new("rights", "1");
-
 /// It leaves nothing, so the chart's own tests come before it.
 pub(super) const UNINSTALL: Target = Target::new("uninstall", "1");
 
@@ -65,8 +62,9 @@ pub(super) const HOMES: [Home; 3] = [
         targets: &[
             Target::that_needs(Needs::Nothing, "cluster", "3"),
             Target::new("node", "3"),
-            Target::new("hostile", "2"),
-            RIGHTS,
+            Target::that_soaks("hostile", "2"),
+            // It reads what the others had app and operator do.
+            Target::new("rights", "1"),
             UNINSTALL,
             BACKUP,
         ],
@@ -78,7 +76,8 @@ pub(super) const HOMES: [Home; 3] = [
         values: &[],
         targets: &[
             Target::that_soaks("network", "1"),
-            RIGHTS,
+            // As above, of what is done here.
+            Target::new("refused", "1"),
             Target::that_needs(Needs::Nothing, "upgrade", "1"),
             Target::that_soaks("chaos", "1"),
         ],
@@ -106,8 +105,15 @@ mod tests {
     use super::*;
 
     /// Words by which tests ask for a node of ours, and what is there elsewhere.
-    const OF_A_NODE: [&str; 6] =
-        ["beside::", "host::", "node()", "198.51.", "FAMULUS_TEST_NODE", "FAMULUS_TEST_XTASK"];
+    const OF_A_NODE: [&str; 7] = [
+        "audit::",
+        "beside::",
+        "host::",
+        "node()",
+        "198.51.",
+        "FAMULUS_TEST_NODE",
+        "FAMULUS_TEST_XTASK",
+    ];
 
     /// The files of a target, with those of others that it takes in.
     fn files(target: &str) -> Vec<PathBuf> {
