@@ -21,7 +21,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Another process takes over so long after the one that listened has died; a turn's worker may be
@@ -33,6 +33,8 @@ const RENEWED: u32 = 4;
 const LOOK: Duration = Duration::from_secs(1);
 /// Whoever ends may take so long to keep what it was told and nobody will be told again.
 const LAST: Duration = Duration::from_secs(5);
+/// Others may hold the account, such as one that stands still: its lease ends without a word, too.
+const LEAVING: Duration = Duration::from_secs(1);
 /// After a failure: a second, doubling, up to a minute; what somebody has to mend is looked at again then.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
@@ -140,30 +142,38 @@ async fn once(
     tracing::info!(channel, account = listening.account, "this process listens");
     let (said, over) = (AtomicBool::new(false), CancellationToken::new());
     let kept = Kept { store, listening: &listening, said, over: over.clone() };
-    let mut hearing = pin!(listener.listen(listening.place.clone(), &kept));
-    let error = tokio::select! {
-        error = &mut hearing => Some(error),
-        () = lost(store, &listening, lease) => None,
-        () = shutdown.cancelled() => None,
-    };
-    if error.is_none() && listener.tells_once() {
-        over.cancel();
-        let no_longer = async {
-            shutdown.cancelled().await;
-            sleep(LAST).await;
+    let error = {
+        let mut hearing = pin!(listener.listen(listening.place.clone(), &kept));
+        let error = tokio::select! {
+            error = &mut hearing => Some(error),
+            () = lost(store, &listening, lease) => None,
+            () = shutdown.cancelled() => None,
         };
-        tokio::select! {
-            _ended = hearing => {}
-            () = no_longer => {}
+        if error.is_none() && listener.tells_once() {
+            over.cancel();
+            let no_longer = async {
+                shutdown.cancelled().await;
+                sleep(LAST).await;
+            };
+            tokio::select! {
+                _ended = &mut hearing => {}
+                () = no_longer => {}
+            }
         }
-    }
+        error
+        // What it was keeping, and had not kept, ends here: it holds the account.
+    };
     if let Some(error) = &error {
         let said = error.to_string();
         let _it_is_logged_too = store.account_is(&listening, Some(&said)).await;
     }
     // Whoever stands by need not wait for the lease's end.
-    if let Err(error) = store.leave_account(&listening).await {
-        tracing::debug!(channel, error = %chain(&error), "an account is free when its lease ends");
+    match timeout(LEAVING, store.leave_account(&listening)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(channel, error = %chain(&error), "an account is free when its lease ends");
+        }
+        Err(_late) => tracing::debug!(channel, "an account is free when its lease ends"),
     }
     error.map_or(Ok(()), Err)
 }

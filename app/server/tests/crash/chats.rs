@@ -222,6 +222,35 @@ async fn whoever_ends_in_order_takes_nothing_of_signal_along() -> Result<()> {
     .await
 }
 
+/// The transaction in which it keeps what it heard holds the account, and cannot go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_ends_while_it_keeps_something_is_not_held_up_by_itself() -> Result<()> {
+    const WAITING: &str = "select count(*) from pg_stat_activity where datname = current_database() \
+                           and wait_event_type = 'Lock' and query like '%arrival%'";
+    let _turn = alone().await;
+    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    World::run(settings, async |world| {
+        world.fleet.start(0).await?;
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, GUEST).await?;
+        let mut held = world.database.admin.begin().await?;
+        sqlx::query("lock table arrival in share row exclusive mode").execute(&mut *held).await?;
+        let written = guest.write(&Script::default());
+        let begun = Instant::now();
+        while sqlx::query_scalar::<_, i64>(WAITING).fetch_one(&world.database.admin).await? == 0 {
+            ensure!(begun.elapsed() < PATIENCE, "nothing was kept");
+            sleep(LOOK).await;
+        }
+        world.fleet.end(0).await?;
+        held.rollback().await?;
+        world.fleet.start(0).await?;
+        guest.until_answered(&written).await?;
+        world.settle(PATIENCE).await?;
+        world.check(Faults::Deaths).await
+    })
+    .await
+}
+
 /// As in the middle of an update that brings the channel: a process of before takes over what one of
 /// after was sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
