@@ -3,7 +3,7 @@
 use crate::{retention::Rules, seal::Recipient};
 use secrecy::SecretString;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 use url::Url;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -15,6 +15,8 @@ pub struct Config {
     pub s3: Option<S3>,
     pub recipient: Option<Recipient>,
     pub identity_file: Option<PathBuf>,
+    /// By the channels' names: daemons beside which somebody gives what they keep.
+    pub channels: BTreeMap<String, Held>,
     /// 0: none is taken unless somebody asks for it.
     pub every_hours: u32,
     /// Whether one is taken before a newer release changes the database.
@@ -27,6 +29,14 @@ pub struct Config {
     pub keep_daily: u32,
     pub keep_monthly: u32,
     pub keep_yearly: Option<u32>,
+}
+
+/// Who gives what a daemon keeps.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    pub url: Url,
+    pub key_file: PathBuf,
 }
 
 /// A bucket of a store that speaks S3.
@@ -59,6 +69,7 @@ impl Default for Config {
             s3: None,
             recipient: None,
             identity_file: None,
+            channels: BTreeMap::new(),
             every_hours: 24,
             before_updates: true,
             verify_every_hours: 168,

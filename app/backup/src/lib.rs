@@ -30,5 +30,5 @@ pub mod server;
 mod store;
 pub mod take;
 
-pub use config::{Config, S3};
+pub use config::{Config, Held, S3};
 pub use error::BackupError;

@@ -62,6 +62,8 @@ pub enum Holds {
     PluginFiles,
     /// What a plugin is configured by, as JSON.
     PluginConfiguration,
+    /// What the daemon of a channel keeps of its accounts, as a tar.
+    ChannelFiles,
     /// Something that a newer release added.
     #[serde(other)]
     Unknown,

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use famulus_cli::ConnectionArgs;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// A private assistant on hardware that you control.
 #[derive(Debug, Parser)]
@@ -39,6 +39,9 @@ pub enum Command {
     /// Make the Secrets of a release again, before anything else of it is there
     #[command(hide = true)]
     RestoreSecrets(RestoreSecretsArgs),
+    /// Give backups what the daemon of a channel keeps, and take it back from them
+    #[command(hide = true)]
+    Hold(HoldArgs),
     /// Show the first token
     Token,
     /// Look at the configuration
@@ -83,6 +86,20 @@ pub struct RestoreArgs {
     /// Only wait until somebody else has restored it
     #[arg(long, conflicts_with = "replace")]
     pub wait: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct HoldArgs {
+    /// The channel's name in addresses
+    pub channel: String,
+    /// The daemon's own folder
+    #[arg(long)]
+    pub folder: PathBuf,
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+    /// What backups have to know
+    #[arg(long, value_name = "FILE")]
+    pub key_file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -51,6 +51,7 @@ async fn run(args: Args) -> ExitCode {
         Command::RestoreSecrets(wanted) => {
             Box::pin(backup::restore_secrets(wanted, args.config, places)).await
         }
+        Command::Hold(wanted) => backup::hold(wanted, args.config, places).await,
         Command::Restore(wanted) => Box::pin(backup::restore(wanted, args.config, places)).await,
         Command::Token => up::show_token(args.config, places),
         Command::Config { command } => up::config(command, args.config, places),

@@ -74,6 +74,39 @@ before there were backups have none of these.
 {{- $given.existingSecret | default (printf "%s-keeper-key" .Release.Name) }}
 {{- end }}
 
+{{- /* Whether backups hold what the release's own daemon of signal-cli keeps. */}}
+{{- define "famulus.signalHeld" -}}
+{{- if and (include "famulus.signalImage" .) (include "famulus.keepers" . | fromJsonArray) }}true{{ end }}
+{{- end }}
+
+{{- /* The Secret with the key for that, which the daemon's Pod has as well: so it is no key for anything else. */}}
+{{- define "famulus.signalKeySecret" -}}
+{{ .Release.Name }}-signal-key
+{{- end }}
+
+{{- define "famulus.signalKeyEnvironment" -}}
+{{- if include "famulus.signalHeld" . }}
+- { name: FAMULUS_BACKUP__CHANNELS__SIGNAL__URL, value: "http://{{ include "famulus.name" . }}-signal:8082" }
+- { name: FAMULUS_BACKUP__CHANNELS__SIGNAL__KEY_FILE, value: /run/famulus/signal-key/key }
+{{- end }}
+{{- end }}
+
+{{- define "famulus.signalKeyMount" -}}
+{{- if include "famulus.signalHeld" . }}
+- { name: signal-key, mountPath: /run/famulus/signal-key, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{- define "famulus.signalKeyVolume" -}}
+{{- if include "famulus.signalHeld" . }}
+- name: signal-key
+  secret:
+    secretName: {{ include "famulus.signalKeySecret" . }}
+    defaultMode: 0440
+    items: [{ key: key, path: key }]
+{{- end }}
+{{- end }}
+
 {{- define "famulus.keeperKeyEnvironment" -}}
 - { name: FAMULUS_CLUSTER__KEEPER_KEY_FILE, value: /run/famulus/keeper-key/key }
 {{- end }}

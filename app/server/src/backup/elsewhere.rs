@@ -10,6 +10,7 @@
 
 use super::{
     drill::{checked, sound},
+    held,
     home::Opened,
     keeping::{self, FOR_A_RESTORE},
     restore::{any, hold_back, tell},
@@ -81,7 +82,7 @@ pub(super) async fn restore(
         let manifest = checked(&backups, &name).await?;
         let held = fill(opened, &backups, &name, &manifest, &target).await?;
         tell(&name, &manifest, held);
-        plugins(opened, &backups, &name, &manifest).await
+        rest(opened, &backups, &name, &manifest).await
     };
     tokio::select! {
         done = Box::pin(work) => done,
@@ -123,13 +124,25 @@ async fn fill(
 /// What may be missing of a backup that was restored before, unless it is gone by now.
 async fn again(opened: &Opened, backups: &Backups, restored: String) -> anyhow::Result<()> {
     match backups.find(&Which::Named(restored.clone()), None).await {
-        Ok((name, manifest)) => plugins(opened, backups, &name, &manifest).await,
+        Ok((name, manifest)) => rest(opened, backups, &name, &manifest).await,
         Err(error) => {
             let error = chain(&error);
-            say::line(&format!("  Its Plugins are not looked for: {error}."));
+            say::line(&format!("  Nothing else of it is looked for: {error}."));
             Ok(())
         }
     }
+}
+
+/// What is not in the database. What fails keeps the other from nothing.
+async fn rest(
+    opened: &Opened,
+    backups: &Backups,
+    name: &str,
+    manifest: &Manifest,
+) -> anyhow::Result<()> {
+    let channels = held::give_back(&opened.home, backups, name, manifest).await;
+    plugins(opened, backups, name, manifest).await?;
+    channels
 }
 
 /// Makes the Plugins again, where there is a cluster.

@@ -1,7 +1,7 @@
 //! What the commands of backups work on: a data directory, and the server on it.
 
 use crate::{
-    backup::{keeping, target::Target},
+    backup::{held, keeping, target::Target},
     config::{self, Cluster, Database},
     paths::Paths,
     private, token, up,
@@ -43,6 +43,7 @@ impl Home {
         config_file: Option<PathBuf>,
         cluster: Option<Cluster>,
     ) -> anyhow::Result<Self> {
+        held::checked(&config.channels)?;
         let backups = match (&config.folder, &config.s3) {
             (Some(_), Some(_)) => anyhow::bail!(
                 "`backup.folder` and `backup.s3` name two places for backups; leave one of them out"
@@ -90,7 +91,8 @@ impl Home {
             holds: Holds::Configuration,
             words: "the configuration file (not what it refers to)",
         }));
-        let (mut documents, mut feeds, mut leaves_out) = (Vec::new(), Vec::new(), Vec::new());
+        let mut feeds = held::feeds(self, patience.runner)?;
+        let (mut documents, mut leaves_out) = (Vec::new(), Vec::new());
         if let Some(cluster) = &self.cluster {
             secrets.push(Secret {
                 path: cluster.root_key_file.clone(),
@@ -109,7 +111,7 @@ impl Home {
             if let Some(key) = &cluster.keeper_key_file {
                 let keeper = Keeper::connect(namespace, key, patience).await?;
                 let (asked, not_asked) = keeping::feeds(&keeper, &keeps);
-                feeds = asked;
+                feeds.extend(asked);
                 leaves_out.extend(not_asked);
             } else {
                 leaves_out.push(

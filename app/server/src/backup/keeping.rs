@@ -45,7 +45,7 @@ const PIECE: usize = 64 * 1024;
 /// What a plugin keeps has so much room in a backup, and so long to come: one that sends without end must
 /// not keep the backup of everything else from its end.
 const MOST_BYTES: u64 = 20 * 1024 * 1024 * 1024;
-const LONGEST: Duration = Duration::from_mins(20);
+pub(super) const LONGEST: Duration = Duration::from_mins(20);
 
 #[derive(Debug)]
 struct Files {
@@ -155,7 +155,7 @@ pub(super) async fn give_back(
 }
 
 /// What a thread reads that may block.
-fn pieces(source: Box<dyn Read + Send>) -> Pieces {
+pub(super) fn pieces(source: Box<dyn Read + Send>) -> Pieces {
     let read = async |mut source: Box<dyn Read + Send>| {
         let read = spawn_blocking(move || {
             let mut piece = vec![0; PIECE];
@@ -169,7 +169,7 @@ fn pieces(source: Box<dyn Read + Send>) -> Pieces {
 }
 
 /// Reads pieces, up to a number of bytes and a time. Only for threads that may block.
-struct Reader {
+pub(super) struct Reader {
     pieces: Pieces,
     piece: Bytes,
     runtime: Handle,
@@ -180,7 +180,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(pieces: Pieces, most: u64, patience: Duration) -> Self {
+    pub(super) fn new(pieces: Pieces, most: u64, patience: Duration) -> Self {
         let (runtime, until) = (Handle::current(), Instant::now() + patience);
         Self { pieces, piece: Bytes::new(), runtime, left: most, most, patience, until }
     }

@@ -14,6 +14,7 @@
 
 mod drill;
 mod elsewhere;
+mod held;
 mod home;
 mod keeping;
 mod restore;
@@ -26,6 +27,7 @@ mod upgrade;
 
 pub use {
     elsewhere::restore_secrets,
+    held::hold,
     home::{Home, Opened},
     restore::restore,
 };

@@ -10,7 +10,7 @@
 
 use super::{
     drill::{checked, sound},
-    elsewhere,
+    elsewhere, held,
     home::{Opened, Ours},
     target::Target,
     which,
@@ -83,7 +83,8 @@ pub async fn restore(
     ours.stop().await;
     let (name, manifest, held) = done?;
     tell(&name, &manifest, held);
-    give_back_files(&opened, &backups, &name, &manifest).await
+    give_back_files(&opened, &backups, &name, &manifest).await?;
+    held::give_back(&opened.home, &backups, &name, &manifest).await
 }
 
 /// Says so where there is none.

@@ -128,6 +128,8 @@ pub const KEYS: &[Key] = &[
         "backup.identity_file",
         "file with the private key, for `famulus restore` and `famulus backup verify`",
     ),
+    restart("backup.channels.signal.url", "where `famulus hold` stands beside signal-cli's daemon"),
+    restart("backup.channels.signal.key_file", "file with what it has to be told"),
     restart(
         "backup.every_hours",
         "hours between two backups that `famulus up` takes; 0: it takes none",

@@ -27,6 +27,7 @@ containers:
       {{- include "famulus.clusterEnvironment" $root | nindent 6 }}
       {{- if not $verifies }}
       {{- include "famulus.keeperKeyEnvironment" $root | nindent 6 }}
+      {{- with include "famulus.signalKeyEnvironment" $root }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       - { name: FAMULUS_TELEMETRY__LOG, value: {{ $root.Values.app.log | quote }} }
       - { name: FAMULUS_TELEMETRY__FORMAT, value: json }
@@ -56,6 +57,7 @@ containers:
       - { name: shared-memory, mountPath: /dev/shm }
       {{- else }}
       {{- include "famulus.keeperKeyMount" $root | nindent 6 }}
+      {{- with include "famulus.signalKeyMount" $root }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       {{- if $hasConfig }}
       - { name: config, mountPath: /etc/famulus, readOnly: true }
@@ -82,6 +84,7 @@ volumes:
     emptyDir: { medium: Memory, sizeLimit: 256Mi }
   {{- else }}
   {{- include "famulus.keeperKeyVolume" $root | nindent 2 }}
+  {{- with include "famulus.signalKeyVolume" $root }}{{ . | nindent 2 }}{{ end }}
   {{- end }}
   {{- if $hasConfig }}
   - name: config

@@ -19,6 +19,7 @@ containers:
       {{- include "famulus.clusterEnvironment" $root | nindent 6 }}
       {{- if eq $account "restore" }}
       {{- include "famulus.keeperKeyEnvironment" $root | nindent 6 }}
+      {{- with include "famulus.signalKeyEnvironment" $root }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       - { name: FAMULUS_TELEMETRY__LOG, value: {{ $root.Values.app.log | quote }} }
       - { name: FAMULUS_TELEMETRY__FORMAT, value: json }
@@ -29,6 +30,7 @@ containers:
       - { name: tmp, mountPath: /tmp }
       {{- if eq $account "restore" }}
       {{- include "famulus.keeperKeyMount" $root | nindent 6 }}
+      {{- with include "famulus.signalKeyMount" $root }}{{ . | nindent 6 }}{{ end }}
       {{- end }}
       {{- include "famulus.storeMounts" (list $root $identity) | nindent 6 }}
 volumes:
@@ -38,6 +40,7 @@ volumes:
     emptyDir: { sizeLimit: 256Mi }
   {{- if eq $account "restore" }}
   {{- include "famulus.keeperKeyVolume" $root | nindent 2 }}
+  {{- with include "famulus.signalKeyVolume" $root }}{{ . | nindent 2 }}{{ end }}
   {{- end }}
   {{- include "famulus.storeVolumes" (list $root $identity) | nindent 2 }}
 {{- end }}

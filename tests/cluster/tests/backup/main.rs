@@ -9,7 +9,7 @@
 mod store;
 
 use famulus_cluster_tests::helm::{CHART, VALUES, helm};
-use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, object, objects, until};
+use famulus_cluster_tests::kubectl::{LONG, condition, kubectl, object, objects, tried, until};
 use famulus_cluster_tests::release::{Release, inline, name};
 use serde_json::{Value, json};
 
@@ -22,6 +22,10 @@ echo . >> ../calls
 printf '{"calls": %s, "config": %s}' "$(wc -l < ../calls)" "$(tr -d '\n' < ../config.json)"
 "#;
 const VALUE: &str = "what-a-plugin-is-configured-by";
+/// A file of an account of the daemon of signal-cli, and what is in it.
+const ACCOUNT: &str = "/data/signal-cli/data/77.d/account.db";
+const KEYS: &str = "keys-of-an-account";
+const SIGNAL: &str = concat!("localhost/famulus/scripted-signal:", env!("CARGO_PKG_VERSION"));
 const FACT: &str = "my ship is called Argo";
 
 /// The node, as its Pods reach it.
@@ -45,6 +49,8 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
         assert_eq!(called(&release).await, (calls, json!(VALUE)));
     }
     release.chat(&format!("remember that {FACT}")).await;
+    let script = format!("mkdir -p $(dirname {ACCOUNT}) && printf {KEYS} > {ACCOUNT}");
+    beside_the_daemon(&script).await.unwrap();
     stands(&release, "none yet").await;
 
     run("backup", "first").await;
@@ -65,11 +71,22 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     assert_eq!(written(after.clone()), written(before));
     // It counts on, in the files that it had, by another user id than then.
     assert_eq!(called(&release).await, (3, json!(VALUE)));
+    until("the daemon has its account, and was started anew with it", LONG, async || {
+        let kept = beside_the_daemon(&format!("cat {ACCOUNT}")).await?;
+        let pod = object(&name(), "pod", &daemon()).await.ok_or("it is not there")?;
+        let mut containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        let daemon = containers.find(|it| it["name"] == "signal").ok_or("it does not run")?;
+        let again = daemon["restartCount"].as_u64() >= Some(1) && daemon["ready"] == true;
+        if kept == KEYS && again { Ok(()) } else { Err(format!("{kept}: {daemon}")) }
+    })
+    .await;
     until("the restore says what it did", LONG, async || {
         let log = log_of("app.kubernetes.io/component=restore").await;
         let said = ["is restored: everything up to", "messages were on their way out"];
         let files = format!("The plugin {PLUGIN} has its files");
-        let missing = said.into_iter().chain([&*files]).find(|words| !log.contains(words));
+        let accounts = "The channel signal has its accounts";
+        let missing =
+            said.into_iter().chain([&*files, accounts]).find(|words| !log.contains(words));
         missing.map_or(Ok(()), |words| Err(format!("{words}: {log}")))
     })
     .await;
@@ -84,6 +101,16 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     assert!(reply.contains("Swan"), "{reply}");
     run("backup", "second").await;
     stands(&release, "the last is ").await;
+}
+
+fn daemon() -> String {
+    format!("{}-signal-0", name())
+}
+
+/// A script in the Pod of the daemon of signal-cli.
+async fn beside_the_daemon(script: &str) -> Result<String, String> {
+    let (own, pod) = (name(), daemon());
+    tried(&["-n", &own, "exec", &pod, "-c", "tidy", "--", "/bin/sh", "-ec", script]).await
 }
 
 fn sandbox() -> String {
@@ -139,6 +166,7 @@ async fn run_helm(verb: &str, store: &Server, more: &[&str]) {
     let endpoint = format!("backup.s3.endpoint={}", store.endpoint());
     let bucket = format!("backup.s3.bucket={}", store::BUCKET);
     let recipient = format!("backup.recipient={RECIPIENT}");
+    let signal = format!("signal.image={SIGNAL}");
     let name = name();
     let mut words = vec![verb, &name, CHART, "-f", VALUES, "--wait", "--timeout", "5m"];
     for value in [
@@ -147,6 +175,7 @@ async fn run_helm(verb: &str, store: &Server, more: &[&str]) {
         "backup.s3.prefix=home",
         "backup.s3.existingSecret=store",
         &recipient,
+        &signal,
         "backup.identity.existingSecret=backup-key",
     ] {
         words.extend(["--set", value]);
@@ -197,7 +226,7 @@ fn nothing_is_readable(store: &Server, release: &Release) {
             }
             files += 1;
             let bytes = std::fs::read(&path).unwrap();
-            for secret in [FACT, VALUE, &release.token, store::SECRET] {
+            for secret in [FACT, VALUE, KEYS, &release.token, store::SECRET] {
                 let found = bytes.windows(secret.len()).any(|at| at == secret.as_bytes());
                 assert!(!found, "{}: {secret}", path.display());
             }

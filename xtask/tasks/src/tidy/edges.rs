@@ -43,6 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
     ("famulus-reception", &["famulus-core"]),
     ("famulus-viewers", &["famulus-core", ERRORS]),
+    ("famulus-held", &[ERRORS]),
     ("famulus-local", &[LIFECYCLE]),
     (
         "famulus-api",
@@ -72,6 +73,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "famulus-cluster",
             "famulus-core",
             ERRORS,
+            "famulus-held",
             LIFECYCLE,
             "famulus-local",
             "famulus-models",
@@ -84,7 +86,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("famulus-protocol", &[]),
-    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, "famulus-telemetry"]),
+    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE]),
     (
         "famulus-runner",
         &[

@@ -38,9 +38,10 @@ const FENCES: [Fence; 15] = [
     },
     Fence {
         foreign: "axum",
-        means: "HTTP is served by the api, by runners to the app, and by scripted peers",
+        means: "HTTP is served by the api, by runners to the app, to backups, and by scripted peers",
         allowed: &[
             "famulus-api",
+            "famulus-held",
             "famulus-runner-harness",
             "famulus-scripted-signal",
             "famulus-scripted-telegram",
@@ -54,13 +55,14 @@ const FENCES: [Fence; 15] = [
     },
     Fence {
         foreign: "reqwest",
-        means: "HTTP is spoken to models, channels, runners and by the command line, and by the \
+        means: "HTTP is spoken to models, channels, runners, daemons and by the command line, and by the \
                 tests of an installation",
         allowed: &[
             "famulus-channels",
             "famulus-cli",
             "famulus-cluster",
             "famulus-cluster-tests",
+            "famulus-held",
             "famulus-models",
         ],
     },

@@ -112,6 +112,10 @@ fn backups_reach_names_the_api_server_the_database_runners_and_the_store_alone()
                     "podSelector": {"matchLabels": {"famulus.dev/part": "runner"}},
                 }]}),
             ];
+            let has_daemon = objects.iter().any(|it| super::name(it) == "home-signal");
+            egress.extend(has_daemon.then(
+                || json!({"ports": [tcp(8082)], "to": [{"podSelector": component("signal")}]}),
+            ));
             egress.extend(store.map(|port| json!({"ports": [tcp(port)]})));
             let expected = json!({
                 "podSelector": component(name),
@@ -180,7 +184,12 @@ fn the_daemon_of_signal_lets_in_the_app_alone_and_reaches_the_public_network_alo
     let port = json!([{"protocol": "TCP", "port": 8080}]);
     assert_eq!(
         daemon["ingress"],
-        json!([{"ports": port, "from": [{"podSelector": component("app")}]}])
+        json!([
+            {"ports": port, "from": [{"podSelector": component("app")}]},
+            // Beside it, and with a key.
+            {"ports": [{"protocol": "TCP", "port": 8082}],
+                "from": [{"podSelector": component("backup")}]},
+        ])
     );
     let [names, servers] = list(daemon, "/egress") else { panic!("{daemon}") };
     assert!(names.get("to").is_none() && names["ports"][0]["port"] == 53, "{names}");

@@ -49,6 +49,32 @@ fn the_key_for_what_plugins_keep_is_for_operator_and_backups_alone() {
     assert!(!serde_json::to_string(&without).unwrap().contains("keeper"));
 }
 
+/// It is in the Pod of a daemon that others make, so it opens nothing else.
+#[test]
+fn the_key_for_what_a_daemon_keeps_is_for_its_pod_and_backups_alone() {
+    let with = ["--set", "signal.image=signal-cli:1"];
+    let holders = |more: &[&str]| {
+        let mut holders =
+            holders(&release("home", "assistant", &[&with, more].concat()), "home-signal-key");
+        holders.sort();
+        holders
+    };
+    assert_eq!(holders(&[]), ["home-backup", "home-signal"]);
+    let restored =
+        holders(&["--set", "restore.from=latest,backup.s3.bucket=b,backup.s3.existingSecret=s3"]);
+    let [backup, restore, signal] = &restored[..] else { panic!("{restored:?}") };
+    assert_eq!([&**backup, &**signal], ["home-backup", "home-signal"]);
+    assert!(
+        restore.starts_with("home-restore-") && *restore != "home-restore-secrets",
+        "{restore}"
+    );
+    // Without anybody who asks, nobody answers.
+    let without =
+        release("home", "assistant", &[&with[..], &["--set", "backup.enabled=false"]].concat());
+    let without = serde_json::to_string(&without).unwrap();
+    assert!(!without.contains("signal-key") && !without.contains("shareProcessNamespace"));
+}
+
 /// The objects with a Pod that mounts this Secret.
 fn holders(objects: &[serde_json::Value], secret: &str) -> Vec<String> {
     let mounts = |object: &&serde_json::Value| {
@@ -86,6 +112,7 @@ fn every_secret_is_made_or_given() {
     let all =
         ["home-root-key", "home-keeper-key", "home-token", "home-database", "home-backup-database"];
     let keys = ["home-root-key", "home-keeper-key", "home-token"];
+    let with_a_daemon = [&all[..2], &["home-signal-key"], &all[2..]].concat();
     let [defaults, own_postgres, _, _, existing, everything, restored, own_backups] = &CASES;
     assert_eq!(check(defaults, &[]), all);
     assert_eq!(check(own_postgres, &["mine"]), ["home-root-key", "home-token"]);
@@ -94,7 +121,10 @@ fn every_secret_is_made_or_given() {
         ["home-backup-database"],
         "the others are given"
     );
-    assert_eq!(check(everything, &["model", "bot", "speech", "s3", "ca", "identity"]), all);
+    assert_eq!(
+        check(everything, &["model", "bot", "speech", "s3", "ca", "identity"]),
+        with_a_daemon
+    );
     assert_eq!(check(restored, &["s3"]), all);
     assert_eq!(check(own_backups, &["mine", "reader"]), keys);
 }

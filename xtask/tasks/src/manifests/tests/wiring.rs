@@ -170,7 +170,7 @@ fn what_the_assistant_s_program_is_told_are_keys_of_its_configuration() {
         }
     }
     let expected =
-        ["app", "backup", "chat", "first-turn", "migrate", "plugin", "restore", "restored"];
+        ["app", "backup", "chat", "first-turn", "held", "migrate", "plugin", "restore", "restored"];
     assert_eq!(programs, expected.map(str::to_owned).into());
 }
 
@@ -217,12 +217,14 @@ fn every_service_finds_its_pods_and_their_ports() {
                 .collect();
             let called = called(case, service);
             assert_eq!(selected.len(), 1, "{called}");
-            let ports = list(pod(selected[0]).unwrap(), "/containers/0/ports");
+            let ports: Vec<&Value> = containers(pod(selected[0]).unwrap())
+                .flat_map(|container| list(container, "/ports"))
+                .collect();
             for port in list(service, "/spec/ports") {
                 let target = &port["targetPort"];
                 let has =
                     |port: &&Value| port["name"] == *target || port["containerPort"] == *target;
-                assert!(ports.iter().any(|port| has(&port)), "{called}: {target}");
+                assert!(ports.iter().any(has), "{called}: {target}");
             }
         }
     }

@@ -1,0 +1,112 @@
+//! Others stand still while something is done that they must not see half done.
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, getpid, kill_process},
+};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// Who does not stand still by then is not waited for. The probes of a Pod wait longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Processes that stand still until it is dropped.
+pub(crate) struct Still {
+    all: BTreeSet<i32>,
+}
+
+impl Still {
+    /// Stops those that are found, until none of them runs and no other is found.
+    ///
+    /// # Errors
+    /// One cannot be stopped, or does not stop soon. All of them go on.
+    pub(crate) fn new(others: impl Fn() -> io::Result<Vec<Pid>>) -> io::Result<Self> {
+        let (mut still, until) = (Self { all: BTreeSet::new() }, Instant::now() + PATIENCE);
+        loop {
+            let mut runs = false;
+            for pid in others()? {
+                if still.all.insert(pid.as_raw_nonzero().get()) {
+                    tell(pid, Signal::STOP)?;
+                }
+                runs |= !stands(pid)?;
+            }
+            if !runs {
+                return Ok(still);
+            }
+            if Instant::now() > until {
+                let seconds = PATIENCE.as_secs();
+                let what = format!("those beside did not stand still within {seconds} s");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// They end where they stand, and whoever started them starts them anew.
+    pub(crate) fn kill(self) -> io::Result<()> {
+        self.pids().try_for_each(|pid| tell(pid, Signal::KILL))
+    }
+
+    fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.all.iter().filter_map(|pid| Pid::from_raw(*pid))
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        for pid in self.pids() {
+            if let Err(error) = tell(pid, Signal::CONT) {
+                tracing::error!(%error, "a process that was stopped was not told to go on");
+            }
+        }
+    }
+}
+
+/// Everybody else of a Pod that shares its processes: not us, and not the first, which holds its namespaces.
+///
+/// # Errors
+/// The Pod does not share them, so that nobody else can be seen.
+pub fn of_the_pod() -> io::Result<Vec<Pid>> {
+    let us = getpid();
+    if us.is_init() {
+        return Err(io::Error::other("this Pod does not share its processes"));
+    }
+    let mut others = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        others.extend(pid.filter(|pid| *pid != us && !pid.is_init()));
+    }
+    Ok(others)
+}
+
+/// One that is gone needs no word.
+fn tell(pid: Pid, word: Signal) -> io::Result<()> {
+    match kill_process(pid, word) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether no thread of it runs.
+fn stands(pid: Pid) -> io::Result<bool> {
+    let threads = match fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) {
+        Ok(threads) => threads,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    for thread in threads {
+        // A thread may end between two looks.
+        let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        if !matches!(state, Some('T' | 't' | 'Z' | 'X')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
