@@ -35,6 +35,7 @@ pub const POINTS: &[&str] = &[
     "arrival.bury",
     "pairing.ask",
     "pairing.let_in",
+    "invitation.join",
     "tell.commit",
     "question.ask",
     "question.close",

@@ -303,6 +303,12 @@ async fn wrong_bearers_are_slowed_down() {
             answers.push(status(wrong()).await);
         }
         assert_eq!(answers, [401, 401, 401, 429, 429]);
+        // From elsewhere it is heard.
+        let elsewhere = client_from(Ipv4Addr::new(127, 0, 0, 2));
+        let address = format!("http://{}/internal/v1/calls/c/result", world.callback);
+        let wrong = elsewhere.post(address).bearer_auth("wrong");
+        let wrong = wrong.header("famulus-plugin", "uid-weather").header("famulus-rendered", "1");
+        assert_eq!(status(wrong).await, 401);
     })
     .await;
 }

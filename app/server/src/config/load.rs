@@ -246,31 +246,52 @@ mod tests {
 
     #[test]
     fn every_secret_is_read_and_told_to_the_redactor() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "open-sesame\n").unwrap();
-        let reference = format!("{{ file = '{}' }}", file.path().display());
+        let folder = tempfile::tempdir().unwrap();
+        let secret = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("sesame-of-{name}\n")).unwrap();
+            format!("{{ file = '{}' }}", path.display())
+        };
         let text = format!(
-            "model.api_key = {reference}\nmodel.headers.X-Title = {reference}\n\
-             database.url = {reference}\nchannels.http.webhook_secret = {reference}\n\
-             backup.s3 = {{ bucket = 'b', access_key_id = 'a', secret_access_key = {reference} }}\n"
+            "model.api_key = {}\nmodel.headers.X-Title = {}\ndatabase.url = {}\n\
+             channels.http.webhook_secret = {}\nchannels.telegram.token = {}\n\
+             backup.s3 = {{ bucket = 'b', access_key_id = 'a', secret_access_key = {} }}\n",
+            secret("model"),
+            secret("header"),
+            secret("database"),
+            secret("webhook"),
+            secret("telegram"),
+            secret("s3")
         );
         let loaded = Loaded::from_tree(merge(&figment(&text), None).unwrap()).unwrap();
         let redactor = Redactor::default();
         let read = |secret: Option<SecretString>| secret.unwrap().expose_secret().to_owned();
 
-        assert_eq!(read(loaded.database(&redactor).unwrap().url), "open-sesame");
-        assert_eq!(redactor.redact("an open-sesame"), "an [redacted]");
+        let told = |redactor: &Redactor, name: &str| {
+            redactor.redact(&format!("a sesame-of-{name}.")) == "a [redacted]."
+        };
+
+        assert_eq!(read(loaded.database(&redactor).unwrap().url), "sesame-of-database");
+        assert!(told(&redactor, "database"));
         let s3 = loaded.backup(&redactor).unwrap().s3.unwrap();
-        assert_eq!(read(s3.secret_access_key), "open-sesame");
-        let Config { model, database, channels, .. } =
-            loaded.with_secrets(&Redactor::default()).unwrap();
-        assert_eq!(read(model.api_key), "open-sesame");
-        assert_eq!(read(model.headers.get("X-Title").cloned()), "open-sesame");
-        assert_eq!(read(database.url), "open-sesame");
-        assert_eq!(read(channels.http.webhook_secret), "open-sesame");
+        assert_eq!(read(s3.secret_access_key), "sesame-of-s3");
+        assert!(told(&redactor, "s3") && !told(&redactor, "model"));
+        let redactor = Redactor::default();
+        let Config { model, database, channels, .. } = loaded.with_secrets(&redactor).unwrap();
+        let all = [
+            ("model", model.api_key),
+            ("header", model.headers.get("X-Title").cloned()),
+            ("database", database.url),
+            ("webhook", channels.http.webhook_secret),
+            ("telegram", channels.telegram.token),
+        ];
+        for (name, secret) in all {
+            assert_eq!(read(secret), format!("sesame-of-{name}"));
+            assert!(told(&redactor, name), "{name}");
+        }
 
         // A file that is gone stops only those who need what stood in it.
-        file.close().unwrap();
+        folder.close().unwrap();
         let error = loaded.with_secrets(&redactor).unwrap_err().to_string();
         assert!(error.contains("cannot be read; check the path"), "{error}");
         assert!(Loaded::from_tree(merge(&figment(&text), None).unwrap()).is_ok());

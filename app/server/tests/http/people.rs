@@ -132,6 +132,17 @@ fn of_the_owner(token: &str) -> Vec<(Method, String, Option<Value>)> {
         post("/v1/plugins/weather/tools/look/run", json!({ "parameters": { "city": "Berlin" } })),
         post("/v1/queue/dead/ID/retry", json!({})),
         post("/v1/outbox/ID/retry", json!({})),
+        get("/v1/channels"),
+        get("/v1/pairings"),
+        post("/v1/pairings", json!({ "code": "ABCD2345" })),
+        post("/v1/invitations", json!({ "channel": "signal" })),
+        post("/v1/links", json!({ "channel": "signal" })),
+        post("/v1/links/finish", json!({ "channel": "signal", "link": "sgnl://linkdevice" })),
+        post("/v1/registrations", json!({ "channel": "signal", "number": "+491701234567" })),
+        post(
+            "/v1/registrations/verify",
+            json!({ "channel": "signal", "number": "+491701234567", "code": "123456" }),
+        ),
         (Method::DELETE, format!("/v1/tokens/{token}"), None),
     ]
 }

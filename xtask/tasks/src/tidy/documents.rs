@@ -1,14 +1,17 @@
 //! What the documents name is there: files, and what is said to stand in them.
 //!
 //! A path of the workspace between backticks must be a file or a folder. Names right before it, as
-//! in `a_test`, `another` in `app/core/src/ids.rs`, must be defined in that file.
+//! in `a_test`, `another` in `app/core/src/ids.rs`, must be defined in that file. What is as long as the name of a
+//! test is one, wherever it stands, but for metrics.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::Complaint;
+use super::files::Source;
 
 /// What stands before a name that is defined.
 const DEFINES: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "static", "mod"];
@@ -16,8 +19,16 @@ const DEFINES: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "static", 
 /// Where that which is built stands, or not yet.
 const BUILT: &str = "target/";
 
+/// A test says in so many words what holds.
+const WORDS_OF_A_TEST: usize = 5;
+
+/// What metrics begin with, which have as many.
+const METRIC: &str = "famulus_";
+
 /// Complaints about every document of the workspace.
-pub(super) fn check(root: &Path) -> Result<Vec<Complaint>> {
+pub(super) fn check(sources: &[Source], root: &Path) -> Result<Vec<Complaint>> {
+    let functions: BTreeSet<&str> =
+        sources.iter().flat_map(|source| functions_of(&source.text)).collect();
     let mut documents = vec![root.join("README.md")];
     for entry in fs::read_dir(root.join("docs"))? {
         documents.push(entry?.path());
@@ -38,6 +49,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<Complaint>> {
             .with_context(|| format!("cannot read {}", document.display()))?;
         let name = document.strip_prefix(root)?.display().to_string();
         complaints.extend(complaints_of(&name, &text, &folders, root)?);
+        complaints.extend(missing_tests(&name, &text, &functions));
     }
     Ok(complaints)
 }
@@ -79,6 +91,32 @@ fn complaints_of(
         }
     }
     Ok(complaints)
+}
+
+/// Names of tests that no source has.
+fn missing_tests(document: &str, text: &str, functions: &BTreeSet<&str>) -> Vec<Complaint> {
+    let is_test = |code: &&str| {
+        code.split('_').count() >= WORDS_OF_A_TEST
+            && !code.starts_with(METRIC)
+            && code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let mut complaints = Vec::new();
+    for (number, paragraph) in paragraphs(text) {
+        let codes = paragraph.split('`').skip(1).step_by(2);
+        let missing = codes.filter(is_test).filter(|code| !functions.contains(code));
+        complaints.extend(
+            missing.map(|code| format!("{document}:{number} names `{code}`, which no source has")),
+        );
+    }
+    complaints
+}
+
+fn functions_of(file: &str) -> impl Iterator<Item = &str> {
+    let words = || {
+        let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.filter(|word| !word.is_empty())
+    };
+    words().zip(words().skip(1)).filter(|(before, _)| *before == "fn").map(|(_, name)| name)
 }
 
 /// What is not shown as code: lines that belong together as one, with the number of the first. Each
@@ -136,5 +174,18 @@ mod tests {
         check("so:\n`one`,\n`three` in\n`app/a.rs`", &["d:1 looks for `three` in `app/a.rs`"]);
         check("\nsee `app/b.rs`", &["d:2 names `app/b.rs`, which is not there"]);
         check("```\n`app/b.rs`\n```\n`b.rs`, `target/b.rs`, `app/<name>`, `app/NAME/x`", &[]);
+    }
+
+    #[test]
+    fn a_test_that_is_nowhere_is_a_complaint() {
+        let functions: BTreeSet<&str> =
+            functions_of("async fn it_holds_on_bad_days() {}\nfn x(){}").collect();
+        let found = missing_tests(
+            "d",
+            "`it_holds_on_bad_days` and, in `cargo xtask soak`, `it_holds_on_good_days` with\n\
+             `a_short_name`, `famulus_of_which_there_are_total`",
+            &functions,
+        );
+        assert_eq!(found, ["d:1 names `it_holds_on_good_days`, which no source has"]);
     }
 }

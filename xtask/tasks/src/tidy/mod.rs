@@ -48,7 +48,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(dialect::check(sources));
     complaints.extend(unsafe_code::check(sources));
     complaints.extend(points::check(sources));
-    complaints.extend(documents::check(root())?);
+    complaints.extend(documents::check(sources, root())?);
     complaints.extend(metrics::check(sources, root())?);
     let built = foreign::built()?;
     complaints.extend(foreign::check(&built));
