@@ -134,7 +134,7 @@ impl Client {
 
     async fn refused(&self, response: Response) -> ClientError {
         let status = response.status();
-        let text = response.text().await.unwrap_or_default();
+        let text = response.text().await.unwrap_or_else(|error| chain(&error));
         let why =
             if text.is_empty() { status.to_string() } else { text.chars().take(WHY).collect() };
         ClientError::Refused { url: self.url.clone(), why }

@@ -29,11 +29,12 @@ fn add(tar: &mut Builder<impl Write>, folder: &Path, below: &Path) -> io::Result
         if known.is_dir() {
             add(tar, folder, &below)?;
         } else if known.is_file() {
-            let changed = known.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            // A tar counts from 1970; what is older is as old as that.
+            let changed = known.modified()?.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
             let mut header = Header::new_gnu();
             header.set_entry_type(EntryType::Regular);
             header.set_mode(known.permissions().mode() & 0o777);
-            header.set_mtime(changed.as_secs());
+            header.set_mtime(changed);
             header.set_size(known.len());
             tar.append_data(&mut header, &below, File::open(&path)?.take(known.len()))?;
         }
@@ -97,9 +98,8 @@ fn unpack(from: impl Read, into: &Path) -> io::Result<()> {
             return Err(strange("it holds what is no file"));
         }
         let path = into.join(&below);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
+        let parent = path.parent().unwrap_or(into);
+        fs::create_dir_all(parent)?;
         let mode = entry.header().mode().map_err(unread)? & 0o777;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let (size, copied) = (entry.size(), io::copy(&mut entry, &mut file)?);
@@ -108,6 +108,7 @@ fn unpack(from: impl Read, into: &Path) -> io::Result<()> {
         }
         file.set_permissions(Permissions::from_mode(mode | 0o600))?;
         file.sync_all()?;
+        File::open(parent)?.sync_all()?;
     }
     Ok(())
 }

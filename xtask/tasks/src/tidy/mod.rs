@@ -13,6 +13,7 @@ mod foreign;
 mod licences;
 mod manifests;
 mod metrics;
+mod point_names;
 mod points;
 mod unsafe_code;
 
@@ -48,6 +49,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(dialect::check(sources));
     complaints.extend(unsafe_code::check(sources));
     complaints.extend(points::check(sources));
+    complaints.extend(point_names::check(sources));
     complaints.extend(documents::check(sources, root())?);
     complaints.extend(metrics::check(sources, root())?);
     let built = foreign::built()?;

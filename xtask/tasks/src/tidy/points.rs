@@ -26,9 +26,6 @@ const FOLDERS: [&str; 8] = [
 const NOT_SHIPPED: [&str; 4] =
     ["app/server/src/bin/", "app/tools/src/fake/", "app/tools/src/fixture.rs", "/tests.rs"];
 
-/// Where the points are listed.
-const POINTS: &str = "app/core/src/crash.rs";
-
 /// How a step is written: the end of a transaction, a session for statements of its own, and the ways
 /// out.
 const STEPS: [&str; 8] = [
@@ -202,13 +199,8 @@ const LISTED: [(&str, &[&str], &str); 42] = [
 type Place<'a> = (&'a str, &'a str);
 
 pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
-    let is_shipped = |source: &&Source| {
-        let path = source.path.as_str();
-        FOLDERS.iter().any(|folder| path.starts_with(folder))
-            && !NOT_SHIPPED.iter().any(|not| path.contains(not))
-    };
     let mut found: BTreeMap<Place<'_>, Function<'_>> = BTreeMap::new();
-    for source in sources.iter().filter(is_shipped) {
+    for source in sources.iter().filter(|source| is_shipped(source)) {
         for function in functions(&source.text) {
             let all = found.entry((&source.path, function.name)).or_default();
             all.steps.extend(function.steps);
@@ -237,26 +229,14 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
             ));
         }
     }
-    let shipped: Vec<&str> = sources.iter().filter(is_shipped).map(|it| &*it.text).collect();
-    let known = sources.iter().find(|source| source.path == POINTS);
-    complaints.extend(unlisted(&shipped, known.map_or("", |source| &source.text)));
     complaints
 }
 
-/// Points that only one of the two has: the product, or the list by which the harness kills.
-fn unlisted(shipped: &[&str], list: &str) -> Vec<Complaint> {
-    let quoted = |text: &&str| text.split('"').next().map(str::to_owned);
-    let called = shipped.iter().flat_map(|text| text.split("crash::before(\"").skip(1));
-    let called: BTreeSet<String> = called.filter_map(|text| quoted(&text)).collect();
-    let list = list.split_once("pub const POINTS").map_or("", |(_, behind)| behind);
-    let list = list.split_once("];").map_or("", |(list, _)| list);
-    let listed: BTreeSet<String> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
-    let of_one = called.symmetric_difference(&listed);
-    of_one
-        .map(|point| {
-            format!("the crash point {point:?} is not both in the product and in {POINTS}")
-        })
-        .collect()
+/// Whether it is part of the product, where the durable steps are.
+pub(super) fn is_shipped(source: &Source) -> bool {
+    let path = source.path.as_str();
+    FOLDERS.iter().any(|folder| path.starts_with(folder))
+        && !NOT_SHIPPED.iter().any(|not| path.contains(not))
 }
 
 /// How many steps without a point each function has, and why.
@@ -333,16 +313,6 @@ fn steps(code: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_point_that_is_not_listed_or_never_passed_is_a_complaint() {
-        let list = "pub const POINTS: &[&str] = &[\n    \"a\",\n    \"b\",\n];\n\"d\"";
-        let shipped = ["crash::before(\"a\"); crash::after(\"a\");", "x; crash::before(\"c\");"];
-        let found = unlisted(&shipped, list);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("\"b\"") && found[1].contains("\"c\""), "{found:?}");
-        assert_eq!(unlisted(&shipped[..1], &list.replace("\"b\",", "")), Vec::<Complaint>::new());
-    }
 
     #[test]
     fn a_step_without_a_point_is_found_on_its_line() {
