@@ -27,20 +27,22 @@ pub(super) async fn run(shell: &mut Shell, place: &Place, archives: &[PathBuf]) 
 pub(super) fn import(place: &Place, ctr: &Path, archive: &Path) -> Result<Vec<String>> {
     let mut command = Command::new(ctr);
     command.args(["--address", &place.text("containerd/containerd.sock")]);
-    command.args(["--namespace", "k8s.io", "images", "import"]).arg(archive);
+    // What containerd does by itself is told as progress, whose last lines may be missing.
+    command.args(["--namespace", "k8s.io", "images", "import", "--local"]).arg(archive);
     let said =
         output_of(&mut command).with_context(|| format!("cannot import {}", archive.display()))?;
-    let names: Vec<String> = String::from_utf8_lossy(&said).lines().filter_map(saved).collect();
+    let names: Vec<String> = String::from_utf8_lossy(&said).lines().filter_map(unpacked).collect();
     if names.is_empty() {
         bail!("{} names no image; give it a name where it is made", archive.display());
     }
     Ok(names)
 }
 
-/// The image of a line that tells of one. ctr prints the first dash of a name as a blank.
-fn saved(line: &str) -> Option<String> {
-    let name = line.trim_end().strip_suffix("saved")?.trim();
-    Some(name.replace(' ', "-"))
+/// The image of a line that tells of one.
+fn unpacked(line: &str) -> Option<String> {
+    let (name, _digest) =
+        line.strip_prefix("unpacking ")?.strip_suffix(")...done")?.split_once(" (")?;
+    Some(name.to_owned())
 }
 
 #[cfg(test)]
@@ -50,15 +52,14 @@ mod tests {
     #[test]
     fn the_line_of_an_image_is_told_from_the_others() {
         let check = |line: &str, name: Option<&str>| {
-            assert_eq!(saved(line).as_deref(), name, "{line}");
+            assert_eq!(unpacked(line).as_deref(), name, "{line}");
         };
-        check("localhost/busybox:1                     \tsaved\t", Some("localhost/busybox:1"));
         check(
-            "localhost/famulus/runner:0.1.0 slim     \tsaved\t",
+            "unpacking localhost/famulus/runner:0.1.0-slim (sha256:89cd)...done",
             Some("localhost/famulus/runner:0.1.0-slim"),
         );
-        check("application/vnd.oci.image.manifest.v1+json sha256:eb74", None);
-        check("Importing\telapsed: 0.0 s\ttotal:   0.0 B\t(0.0 B/s)", None);
+        check("unpacking localhost/famulus/runner:0.1.0-slim (sha256:89cd)...", None);
+        check("level=warning msg=\"unpacking (it)...done\"", None);
         check("", None);
     }
 }
