@@ -44,9 +44,26 @@ pub async fn ready_pod(namespace: &str, selector: &str) -> Value {
     until(&format!("a Pod with {selector} is ready"), LONG, async || {
         let pods = objects(namespace, "pods", selector).await;
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && is_ready(pod);
-        pods.iter().find(stays).cloned().ok_or_else(|| format!("{} Pods", pods.len()))
+        let found = pods.iter().find(stays).cloned();
+        found.ok_or_else(|| pods.iter().map(why_not).collect::<Vec<_>>().join("; "))
     })
     .await
+}
+
+/// What a Pod says of itself that takes no requests.
+fn why_not(pod: &Value) -> String {
+    let (metadata, status) = (&pod["metadata"], &pod["status"]);
+    let containers = ["initContainerStatuses", "containerStatuses"];
+    let states = containers.map(|of| status[of].as_array().into_iter().flatten());
+    let states: Vec<_> = states
+        .into_iter()
+        .flatten()
+        .map(|one| (&one["name"], &one["state"], &one["lastState"], &one["restartCount"]))
+        .collect();
+    format!(
+        "{} (deleted {}): {} {} {states:?}",
+        metadata["name"], metadata["deletionTimestamp"], status["phase"], status["conditions"]
+    )
 }
 
 /// Its address.
