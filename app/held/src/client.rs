@@ -1,10 +1,10 @@
 //! The side of backups.
 
-use crate::PATH;
+use crate::{ONCE, PATH};
 use bytes::Bytes;
 use famulus_errors::chain;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use reqwest::{Body, Method, Response, StatusCode, redirect};
+use reqwest::{Body, RequestBuilder, Response, StatusCode, redirect};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -79,8 +79,9 @@ impl Client {
     /// # Errors
     /// It is not given.
     pub async fn give(&self) -> Result<Pieces, ClientError> {
+        let request = || self.http.get(self.url.clone());
         let none = async || Ok::<_, ClientError>(Body::default());
-        let response = self.ask(Method::GET, none).await?;
+        let response = self.ask(request, none).await?;
         if response.status().is_success() {
             return Ok(response.bytes_stream().map_err(io::Error::other).boxed());
         }
@@ -95,8 +96,10 @@ impl Client {
         &self,
         kept: impl AsyncFn() -> Result<Pieces, E>,
     ) -> Result<Taken, E> {
+        let once = format!("{:032x}", rand::random::<u128>());
+        let request = || self.http.put(self.url.clone()).header(ONCE, &once);
         let body = async || kept().await.map(Body::wrap_stream);
-        let response = self.ask(Method::PUT, body).await?;
+        let response = self.ask(request, body).await?;
         match response.status() {
             status if status.is_success() => Ok(Taken::Back),
             StatusCode::CONFLICT => Ok(Taken::There),
@@ -107,7 +110,7 @@ impl Client {
     /// Asks until somebody says something.
     async fn ask<E: From<ClientError>>(
         &self,
-        method: Method,
+        request: impl Fn() -> RequestBuilder,
         body: impl AsyncFn() -> Result<Body, E>,
     ) -> Result<Response, E> {
         let path = &self.key_file;
@@ -115,8 +118,7 @@ impl Client {
         let key = key.map_err(|source| ClientError::Key { path: path.clone(), source })?;
         let until = Instant::now() + self.patience;
         loop {
-            let request = self.http.request(method.clone(), self.url.clone());
-            let request = request.bearer_auth(key.trim()).body(body().await?);
+            let request = request().bearer_auth(key.trim()).body(body().await?);
             let why = match request.send().await {
                 Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
                     self.refused(response).await.to_string()

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions, Permissions},
     io::{self, Read, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
     time::UNIX_EPOCH,
 };
 use tar::{Archive, Builder, EntryType, Header};
@@ -58,7 +58,7 @@ pub(crate) fn has_account(folder: &Path) -> io::Result<bool> {
 }
 
 /// Puts a folder in the place of one that has no account. Until all of it is there nothing has changed.
-pub(crate) fn take(from: impl Read, folder: &Path) -> io::Result<()> {
+pub(crate) fn take(from: impl Read, folder: &Path, once: &[u8]) -> io::Result<()> {
     let (new, old) = (folder.with_extension("restoring"), folder.with_extension("before"));
     for left in [&new, &old] {
         if left.exists() {
@@ -70,6 +70,9 @@ pub(crate) fn take(from: impl Read, folder: &Path) -> io::Result<()> {
         fs::remove_dir_all(&new)?;
         return Err(error);
     }
+    let mut note = File::create(taken(folder))?;
+    note.write_all(once)?;
+    note.sync_all()?;
     if folder.exists() {
         fs::rename(folder, &old)?;
     }
@@ -81,6 +84,20 @@ pub(crate) fn take(from: impl Read, folder: &Path) -> io::Result<()> {
         fs::remove_dir_all(&old)?;
     }
     Ok(())
+}
+
+/// Whether what is there was taken under this name.
+pub(crate) fn is_taken(folder: &Path, once: &[u8]) -> io::Result<bool> {
+    match fs::read(taken(folder)) {
+        Ok(noted) => Ok(!noted.is_empty() && noted == once),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where it stands under which name a folder was taken.
+fn taken(folder: &Path) -> PathBuf {
+    folder.with_extension("restored")
 }
 
 fn unpack(from: impl Read, into: &Path) -> io::Result<()> {

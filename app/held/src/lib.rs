@@ -24,3 +24,5 @@ pub use still::of_the_pod;
 
 /// The one thing there is to ask for.
 const PATH: &str = "/v1/files";
+/// Names what is given back, so that who asks again is not told of an account that came from there.
+const ONCE: &str = "idempotency-key";

@@ -1,6 +1,6 @@
 //! The side of the folder.
 
-use crate::{Layout, PATH, copy, still::Still};
+use crate::{Layout, ONCE, PATH, copy, still::Still};
 use axum::{
     Router,
     body::Body,
@@ -110,15 +110,18 @@ async fn give(State(holder): State<Arc<Holder>>, request: Request) -> Result<Res
 
 async fn take(State(holder): State<Arc<Holder>>, request: Request) -> Result<Response, Refused> {
     holder.admit(&request)?;
+    let once = request.headers().get(ONCE).map_or_else(Vec::new, |it| it.as_bytes().to_owned());
     let _turn = holder.turn.lock().await;
     let file = received(request.into_body()).await?;
     let asked = Arc::clone(&holder);
     let taken = blocking(move || {
         let still = Still::new(&*asked.others)?;
         if copy::has_account(&asked.folder)? {
-            return Ok(Err(Refused::Account));
+            // Who was not told so asks again; whether the daemon was ended nobody knows.
+            let is_from_there = copy::is_taken(&asked.folder, &once)?;
+            return if is_from_there { still.kill().map(Ok) } else { Ok(Err(Refused::Account)) };
         }
-        match copy::take(file, &asked.folder) {
+        match copy::take(file, &asked.folder, &once) {
             Ok(()) => still.kill().map(Ok),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Ok(Err(Refused::Strange(error)))

@@ -2,7 +2,7 @@
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, getpid, kill_process},
+    process::{Pid, Signal, getpid, getsid, kill_process},
 };
 use std::{
     collections::BTreeSet,
@@ -67,7 +67,8 @@ impl Drop for Still {
     }
 }
 
-/// Everybody else of a Pod that shares its processes: not us, and not the first, which holds its namespaces.
+/// Everybody else of a Pod that shares its processes: not us, and not the first with those that it started,
+/// which hold its namespaces and end it with them.
 ///
 /// # Errors
 /// The Pod does not share them, so that nobody else can be seen.
@@ -80,9 +81,21 @@ pub fn of_the_pod() -> io::Result<Vec<Pid>> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let pid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        others.extend(pid.filter(|pid| *pid != us && !pid.is_init()));
+        let Some(pid) = pid.filter(|pid| *pid != us && !pid.is_init()) else { continue };
+        if !is_of(Pid::INIT, pid)? {
+            others.push(pid);
+        }
     }
     Ok(others)
+}
+
+/// Whether it is in the session that the other began. Each container begins one of its own.
+fn is_of(first: Pid, pid: Pid) -> io::Result<bool> {
+    match getsid(Some(pid)) {
+        Ok(session) => Ok(session == first),
+        Err(Errno::SRCH) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// One that is gone needs no word.
@@ -109,4 +122,29 @@ fn stands(pid: Pid) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn who_was_started_by_the_holder_of_namespaces_belongs_to_it() {
+        let own = getsid(None).unwrap();
+        let mut with_us = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut apart = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
+        let (near, far) = (Pid::from_child(&with_us), Pid::from_child(&apart));
+        let until = Instant::now() + PATIENCE;
+        while is_of(own, far).unwrap() {
+            assert!(Instant::now() < until, "it has no session of its own");
+            sleep(LOOK);
+        }
+        assert!(is_of(own, near).unwrap());
+        for child in [&mut with_us, &mut apart] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(is_of(own, near).unwrap(), "nobody has to be told who is gone");
+    }
 }

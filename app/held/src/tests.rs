@@ -1,10 +1,12 @@
 //! Both sides, with a daemon that writes all the time.
 
-use crate::{Client, ClientError, Holder, Layout, Pieces, Taken};
+use crate::{Client, ClientError, Holder, Layout, ONCE, PATH, Pieces, Taken};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use rustix::process::Pid;
 use std::{
+    collections::BTreeSet,
+    ffi::OsString,
     fs,
     io::Read,
     os::unix::process::ExitStatusExt,
@@ -164,8 +166,32 @@ async fn what_was_kept_comes_back_where_nobody_is_and_the_daemon_begins_anew() {
     assert_eq!(bench.kept().await.len(), kept.len());
     assert_eq!(bench.take_back(&kept).await.unwrap(), Taken::There, "a second time it stays");
 
-    let around: Vec<_> = fs::read_dir(bench.folder().parent().unwrap()).unwrap().collect();
-    assert_eq!(around.len(), 1, "nothing is left of the way: {around:?}");
+    let around = fs::read_dir(bench.folder().parent().unwrap()).unwrap();
+    let around: BTreeSet<_> = around.map(|entry| entry.unwrap().file_name()).collect();
+    let expected = ["data", "data.restored"].map(OsString::from);
+    assert_eq!(around, expected.into(), "nothing is left of the way");
+}
+
+/// A Pod may end before it says what it did.
+#[tokio::test]
+async fn who_asks_again_is_told_what_was_done() {
+    let there =
+        Bench::with(r#"cd "$0" && mkdir 7.d && printf s > 7.d/key && exec sleep 600"#).await;
+    until("it wrote", || there.folder().join("7.d/key").exists()).await;
+    let kept = there.kept().await;
+
+    let mut bench = Bench::with("exec sleep 600").await;
+    let address = bench.url.join(PATH).unwrap();
+    let put = |once: &'static str| {
+        let request = reqwest::Client::new().put(address.clone()).bearer_auth(KEY);
+        let request = request.header(ONCE, once).body(kept.clone());
+        async { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(put("first").await, 204);
+    bench.daemon.wait().unwrap();
+    for (once, status) in [("first", 204), ("second", 409), ("", 409)] {
+        assert_eq!(put(once).await, status, "{once:?}");
+    }
 }
 
 #[tokio::test]
