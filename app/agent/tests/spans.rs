@@ -6,8 +6,13 @@
 #[path = "turns/desk.rs"]
 #[expect(dead_code, reason = "other tests need more of it")]
 mod desk;
+#[path = "turns/peer.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod peer;
+#[path = "turns/record.rs"]
+mod record;
 
-use desk::{Desk, Peer, replies, says};
+use desk::Desk;
 use famulus_core::{
     clock::SystemClock,
     message::{Part, ToolCall},
@@ -20,6 +25,7 @@ use famulus_tools::{
     },
 };
 use parking_lot::Mutex;
+use peer::{Peer, replies, says};
 use std::{fmt, fmt::Write as _, sync::Arc};
 use tracing::{
     Event, Metadata, Subscriber,

@@ -1,6 +1,9 @@
 //! Recordings that the model does not hear become words before it is asked, each once.
 
-use crate::desk::{Desk, Peer, says};
+use crate::{
+    desk::Desk,
+    peer::{Peer, says},
+};
 use async_trait::async_trait;
 use famulus_agent::Driven;
 use famulus_core::blob::{BlobRef, Blobs};

@@ -4,6 +4,8 @@
 mod desk;
 mod listening;
 mod outage;
+mod peer;
+mod record;
 mod side_by_side;
 mod silence;
 mod taken_back;

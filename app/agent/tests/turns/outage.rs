@@ -1,6 +1,9 @@
 //! A provider that fails for a while, and one that fails for good.
 
-use crate::desk::{Desk, Peer, fails, falls_silent, looks, says};
+use crate::{
+    desk::Desk,
+    peer::{Peer, fails, falls_silent, looks, says},
+};
 use famulus_agent::Driven;
 use famulus_core::{
     model::{ModelError, ModelStream},

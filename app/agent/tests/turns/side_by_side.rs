@@ -1,6 +1,9 @@
 //! Calls of one step.
 
-use crate::desk::{Desk, Peer, looks, says};
+use crate::{
+    desk::Desk,
+    peer::{Peer, looks, says},
+};
 use famulus_agent::Driven;
 use famulus_core::turn::TurnState;
 use std::time::Duration;

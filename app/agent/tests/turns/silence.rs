@@ -1,6 +1,9 @@
 //! A model that says nothing more.
 
-use crate::desk::{Desk, Peer, falls_silent};
+use crate::{
+    desk::Desk,
+    peer::{Peer, falls_silent},
+};
 use famulus_agent::Driven;
 use famulus_core::{model::ModelEvent, turn::TurnState};
 use futures::{StreamExt as _, stream};

@@ -1,6 +1,9 @@
 //! What viewers are told to drop stands in the record before they are told.
 
-use crate::desk::{Desk, Peer, says};
+use crate::{
+    desk::Desk,
+    peer::{Peer, says},
+};
 use famulus_agent::{DriveError, Driven};
 use famulus_core::{
     StoreError,

@@ -1,6 +1,9 @@
 //! The name of a conversation, asked for when its turn has ended.
 
-use crate::desk::{Desk, Peer, says};
+use crate::{
+    desk::Desk,
+    peer::{Peer, says},
+};
 use famulus_agent::Driven;
 use famulus_core::turn::TurnState;
 use futures::{StreamExt as _, stream};

@@ -1,7 +1,7 @@
 //! Backups in a store that speaks S3, which somebody has on another machine.
 
 use crate::{
-    backups::{said_by, write_key},
+    home::{said_by, write_key},
     said,
     up::{Place, Up, famulus},
 };

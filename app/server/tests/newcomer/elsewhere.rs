@@ -2,7 +2,7 @@
 //! security lets through, and may make no other database.
 
 use crate::{
-    backups::{hears, said_by, write_key},
+    home::{hears, said_by, write_key},
     said,
     up::{Place, Up, famulus},
 };

@@ -9,6 +9,7 @@ mod backups;
 mod bucket;
 mod elsewhere;
 mod full_disk;
+mod home;
 mod up;
 
 use serde_json::{Value, json};
