@@ -60,14 +60,17 @@ pub fn instructions(plugin: &str, body: &str) -> String {
     text
 }
 
-/// Reasons of the operator whose message repeats what the plugin, its source or its init script said.
-const REPEATS: [&str; 6] = [
-    "BuildFailed",
-    "InitFailed",
-    "ManifestInvalid",
-    "RefNotFound",
-    "RunnerFailing",
-    "SourceUnreachable",
+/// Reasons whose message is the operator's own words. Every other one may repeat what the plugin, its source, its
+/// init script or somebody else said.
+const OWN_WORDS: [&str; 8] = [
+    "Building",
+    "Idle",
+    "NothingPermitted",
+    "Pending",
+    "SecretMissing",
+    "SecretNotGranted",
+    "Starting",
+    "Suspended",
 ];
 
 /// Why a plugin takes no calls, as a model reads it.
@@ -76,7 +79,7 @@ pub fn not_ready(plugin: &str, reason: &str, message: &str) -> String {
 }
 
 fn why(plugin: &str, reason: &str, message: &str) -> String {
-    if !REPEATS.contains(&reason) {
+    if OWN_WORDS.contains(&reason) {
         return message.to_owned();
     }
     let mut text = "\n".to_owned();
