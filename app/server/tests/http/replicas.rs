@@ -247,3 +247,33 @@ async fn processes_that_start_together_agree_on_schema_and_owner() {
     drop(children);
     database.drop().await;
 }
+
+/// Who was found is remembered there, so that a request costs no query; asking on and on makes it no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_token_works_in_another_process_for_five_seconds_at_most() {
+    const REMEMBERED: Duration = Duration::from_secs(5);
+    const WHERE: &str = "/v1/conversations";
+    with_two(Vec::new, 1, async |_, [one, two]| {
+        let made = one.owner.post("/v1/tokens", json!({ "name": "lost", "scope": "chat" })).await;
+        let made = made.ok();
+        let token = client::id_of(&made, "token");
+        let [here, there] = [one, two].map(|replica| replica.owner.with_token(&token));
+        for lost in [&here, &there] {
+            lost.get(WHERE).await.ok();
+        }
+        one.owner.delete(&format!("/v1/tokens/{}", client::id_of(&made, "id"))).await.ok();
+        let revoked = Instant::now();
+        here.get(WHERE).await.refused(401);
+        let answer = loop {
+            let asked = revoked.elapsed();
+            let answer = there.get(WHERE).await;
+            if answer.status != 200 {
+                break answer;
+            }
+            assert!(asked <= REMEMBERED, "it still works after {asked:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        answer.refused(401);
+    })
+    .await;
+}

@@ -259,6 +259,7 @@ async fn one_conversation_goes_on_on_two_platforms() {
     .await;
 }
 
+/// At the latest when it is looked for the next time, fifteen seconds after its own.
 #[tokio::test]
 async fn what_is_to_vanish_is_gone_with_its_answer_and_the_rest_stays() {
     let signal = Signal::start().await.unwrap();
@@ -275,7 +276,8 @@ async fn what_is_to_vanish_is_gone_with_its_answer_and_the_rest_stays() {
             if !said.contains("xyzzy") {
                 break said;
             }
-            assert!(since.elapsed() < Duration::from_mins(1), "{said}");
+            let (own, looked_for, busy) = (1, 15, 5);
+            assert!(since.elapsed().as_secs() < own + looked_for + busy, "{said}");
             tokio::time::sleep(Duration::from_millis(500)).await;
         };
         assert!(!rest.contains("It is") && rest.contains("I will remember"), "{rest}");

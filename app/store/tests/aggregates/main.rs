@@ -11,6 +11,7 @@ mod blobs;
 mod change;
 mod channels;
 mod delivery;
+mod expiry;
 mod forgotten;
 mod heard;
 mod hints;

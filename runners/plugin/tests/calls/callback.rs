@@ -1,7 +1,7 @@
 //! Results of async tools go to the app by themselves.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use famulus_protocol::{Accepted, CALL_TOKEN_HEADER, CallState, Delivery, Reason, VERSION, paths};
 use parking_lot::Mutex;
@@ -98,7 +98,7 @@ async fn a_result_that_nobody_wants_does_not_stay() {
     // More of them than may be kept.
     for id in ["c1", "c2", "c3", "c4"] {
         assert_eq!(post(&runner, id, "later", &url).await.status(), StatusCode::ACCEPTED, "{id}");
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while runner.send(Method::GET, &paths::call(&call_id(id)), None).await.status()
             != StatusCode::NOT_FOUND
         {
@@ -226,4 +226,19 @@ async fn async_tools_have_their_own_deadline() {
     assert_eq!(text_of(&runner.ended("c1").await.runs[0]), "late\n");
     let failure = failure_of(&runner.run("c2", "sooner", json!({})).await);
     assert_eq!(failure.reason, Reason::Deadline);
+}
+
+#[tokio::test]
+async fn an_async_tool_is_ended_at_its_own_deadline() {
+    let bench = Bench::new();
+    bench.tool("endless", json!({"async": true}), "#!/bin/sh\nsleep 600\n");
+    let runner = bench.start_with(&[("SYNC_SECONDS", "0.3"), ("ASYNC_SECONDS", "2")]);
+    let body = json!({"tool": "endless", "parameters": {}});
+    let begun = Instant::now();
+    let accepted = runner.send(Method::POST, &paths::call(&call_id("c1")), Some(body)).await;
+    assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+    let failure = failure_of(&runner.ended("c1").await.runs[0]);
+    assert!(begun.elapsed() >= Duration::from_secs(2), "not at that of other tools");
+    assert_eq!(failure.reason, Reason::Deadline);
+    assert!(failure.message.starts_with("the tool was not done after 2 s"), "{failure:?}");
 }

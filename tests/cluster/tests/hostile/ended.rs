@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use famulus_cluster_tests::host::{kill_all, kill_container, of_pod};
 use famulus_cluster_tests::kubectl::{LONG, until};
@@ -58,8 +59,14 @@ async fn of(release: &Release, kind: Kind) {
             }
             Kind::Gvisor => kill_all(&killed),
         }
+        Instant::now()
     };
-    tokio::join!(lost, kill, sleeps(release, NEIGHBOUR, "5"));
+    let beside = async {
+        sleeps(release, NEIGHBOUR, "20").await;
+        Instant::now()
+    };
+    let ((), at, over) = tokio::join!(lost, kill, beside);
+    assert!(at < over, "the neighbour's call was over before {name} was killed");
     sleeps(release, &name, "0").await;
     release.delete(&[&name]).await;
 }
