@@ -33,7 +33,8 @@ pub(super) fn credentials(password: &str) -> Value {
 pub(super) async fn ask_for(release: &Release) {
     publish();
     let repository = Repository::new(NAME);
-    let init = json!({"entrypoint": "init.sh"});
+    // It fetches a package, which takes its time on a busy machine.
+    let init = json!({"entrypoint": "init.sh", "async": true});
     let manifest = json!({"name": NAME, "description": "Has a package.", "init": init});
     repository.write("manifest.json", &manifest.to_string());
     repository.write(
