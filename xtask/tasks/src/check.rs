@@ -4,7 +4,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 use xtask_shell::beside::{Beside, Share};
-use xtask_shell::workspace::{FEATURES, root};
+use xtask_shell::workspace::FEATURES;
 use xtask_shell::{Shell, cargo};
 
 use crate::tidy;
@@ -28,19 +28,15 @@ pub(crate) async fn format(shell: &mut Shell) -> Result<()> {
 const CLIPPY: [&str; 8] =
     ["clippy", "--workspace", "--all-targets", "--features", FEATURES, "--", "--deny", "warnings"];
 
-async fn lints(shell: &mut Shell) -> Result<()> {
+/// In the folder of the build, which has made all that is run while something is compiled.
+pub(crate) async fn lints(shell: &mut Shell) -> Result<()> {
     shell.run(cargo(CLIPPY)).await
 }
 
-/// What is looked at beside what mostly waits, each in a target folder of its own, since a build locks
-/// its folder: the lints, and the freshness of `.sqlx`.
-pub(crate) fn beside() -> Result<[Beside; 2]> {
-    let mut lints = cargo(CLIPPY);
-    lints.env("CARGO_TARGET_DIR", root().join("target/lints"));
+/// The freshness of `.sqlx`, looked at beside what mostly waits, in a target folder of its own, since a build
+/// locks its folder.
+pub(crate) fn beside() -> Result<Beside> {
     let mut queries = Command::new(std::env::current_exe()?);
     queries.args(["sqlx", "--check"]);
-    Ok([
-        Beside::start("lints", &lints, Share::Rest)?,
-        Beside::start("sqlx", &queries, Share::Rest)?,
-    ])
+    Beside::start("sqlx", &queries, Share::Rest)
 }

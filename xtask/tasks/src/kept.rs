@@ -14,9 +14,9 @@ use anyhow::{Context, Result};
 use xtask_shell::workspace::{cache, members, root};
 use xtask_shell::{Shell, digest, output_of};
 
-/// The folders below `target` in which cargo builds for the tests: all but the lints, the lints, and
-/// the look at `.sqlx`.
-const BUILDS: [&str; 3] = ["debug", "lints/debug", "sqlx/debug"];
+/// The folders below `target` in which cargo builds for the tests: everything but the look at `.sqlx`, and
+/// that.
+const BUILDS: [&str; 2] = ["debug", "sqlx/debug"];
 
 /// The folders of a build whose entries end with `-` and the checksum of what they belong to.
 const PARTS: [&str; 3] = [".fingerprint", "build", "deps"];

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold, from a clean clone, in one command.
 //!
 //! ```text
-//! format ─► build ─► tests ─► crash harness ─► examples ─► clusters, one beside the other
-//!                             images                       lints, .sqlx
+//! format ─► build ─► lints ─► tests ─► crash harness ─► examples ─► clusters, one beside the other
+//!                                      images                       .sqlx
 //! ```
 
 use std::fmt::Write as _;
@@ -66,6 +66,10 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         report.done("format and tidiness");
     }
     let binaries = prepare(shell, None, &mut report).await?;
+    if checks {
+        check::lints(shell).await?;
+        report.done("lints");
+    }
     let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
     if extent == Extent::Quick {
         binaries.run(shell, Binaries::is_unit, &Way::of(&words)).await?;
@@ -82,15 +86,13 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             bail!(failed);
         }
         report.done("examples in the documentation");
-        // Tests of a cluster mostly wait for it.
+        // Tests of a cluster wait for it much of their time.
         let beside = check::beside()?;
         if extent == Extent::All {
             clusters(shell, &[], &mut report).await?;
         }
-        for one in beside {
-            one.finish(shell).await?;
-        }
-        report.done("what was left of lints and of a look at .sqlx");
+        beside.finish(shell).await?;
+        report.done("what was left of a look at .sqlx");
         kept::keep(shell).await?;
     }
     println!("{}\n{}", report.table(), closing(&args));
