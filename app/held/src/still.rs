@@ -2,7 +2,7 @@
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, getpid, getsid, kill_process},
+    process::{Pid, Signal, getpid, kill_process},
 };
 use std::{
     collections::BTreeSet,
@@ -91,11 +91,22 @@ pub fn of_the_pod() -> io::Result<Vec<Pid>> {
 
 /// Whether it is in the session that the other began. Each container begins one of its own.
 fn is_of(first: Pid, pid: Pid) -> io::Result<bool> {
-    match getsid(Some(pid)) {
-        Ok(session) => Ok(session == first),
-        Err(Errno::SRCH) => Ok(true),
-        Err(error) => Err(error.into()),
+    match fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) {
+        Ok(stat) => Ok(behind_name(&stat).nth(3) == Some(&*first.as_raw_nonzero().to_string())),
+        Err(error) if is_gone(&error) => Ok(true),
+        Err(error) => Err(error),
     }
+}
+
+/// What a line of `stat` says behind the name: the state, and so on.
+fn behind_name(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace()
+}
+
+/// It ended before it was looked at, or while.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 /// One that is gone needs no word.
@@ -110,14 +121,13 @@ fn tell(pid: Pid, word: Signal) -> io::Result<()> {
 fn stands(pid: Pid) -> io::Result<bool> {
     let threads = match fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) {
         Ok(threads) => threads,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) if is_gone(&error) => return Ok(true),
         Err(error) => return Err(error),
     };
     for thread in threads {
         // A thread may end between two looks.
         let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
-        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-        if !matches!(state, Some('T' | 't' | 'Z' | 'X')) {
+        if !matches!(behind_name(&stat).next(), Some("T" | "t" | "Z" | "X")) {
             return Ok(false);
         }
     }
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn who_was_started_by_the_holder_of_namespaces_belongs_to_it() {
-        let own = getsid(None).unwrap();
+        let own = rustix::process::getsid(None).unwrap();
         let mut with_us = Command::new("sleep").arg("60").spawn().unwrap();
         let mut apart = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let (near, far) = (Pid::from_child(&with_us), Pid::from_child(&apart));
