@@ -60,28 +60,13 @@ pub fn instructions(plugin: &str, body: &str) -> String {
     text
 }
 
-/// Reasons whose message is the operator's own words. Every other one may repeat what the plugin, its source, its
-/// init script or somebody else said.
-const OWN_WORDS: [&str; 8] = [
-    "Building",
-    "Idle",
-    "NothingPermitted",
-    "Pending",
-    "SecretMissing",
-    "SecretNotGranted",
-    "Starting",
-    "Suspended",
-];
-
 /// Why a plugin takes no calls, as a model reads it.
 pub fn not_ready(plugin: &str, reason: &str, message: &str) -> String {
-    format!("{reason}: {}", why(plugin, reason, message))
+    format!("{reason}: {}", why(plugin, message))
 }
 
-fn why(plugin: &str, reason: &str, message: &str) -> String {
-    if OWN_WORDS.contains(&reason) {
-        return message.to_owned();
-    }
+/// Under any reason it may repeat what the plugin, its source, its init script or a node said.
+fn why(plugin: &str, message: &str) -> String {
     let mut text = "\n".to_owned();
     fence(&mut text, &of_a_plugin(&format!("{plugin}, why it is not ready")), message, LONGEST);
     text
@@ -91,7 +76,7 @@ fn why(plugin: &str, reason: &str, message: &str) -> String {
 pub fn not_run(error: &SandboxError) -> String {
     match error {
         SandboxError::NotReady { plugin, reason, message } => {
-            let why = why(plugin, reason, message);
+            let why = why(plugin, message);
             format!("the plugin `{plugin}` is not ready ({reason}): {why}")
         }
         SandboxError::Unsupported(_)

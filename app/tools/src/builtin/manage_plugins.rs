@@ -136,6 +136,7 @@ fn tell_not_ready(state: &PluginState, shown: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use super::plugin;
     use crate::fixture::Bench;
     use serde_json::json;
 
@@ -143,10 +144,11 @@ mod tests {
     async fn a_list_is_short_and_hides_what_is_not_permitted() {
         let mut bench = Bench::new();
         let list = bench.done("manage_plugins", json!({"action": "list"})).await;
+        let not_ready = plugin::not_ready("sleepy", "Building", "its first build runs");
         assert_eq!(
             list,
             json!([
-                {"name": "sleepy", "tools": [], "not_ready": "Building: its first build runs"},
+                {"name": "sleepy", "tools": [], "not_ready": not_ready},
                 {"name": "weather", "description": "Knows the weather.", "tools": ["look", "watch"]},
             ])
         );
