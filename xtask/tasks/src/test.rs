@@ -86,7 +86,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
             bail!(failed);
         }
         report.done("examples in the documentation");
-        // Tests of a cluster wait for it much of their time.
+        // It takes what clusters leave.
         let beside = check::beside()?;
         if extent == Extent::All {
             clusters(shell, &[], &mut report).await?;

@@ -12,7 +12,7 @@ use crate::kinds::{Kind, classes, is_what_it_is, long, plugin, run, tool};
 /// What fills it, and what the next call reads of it.
 const WAYS: [(&str, &str); 2] = [("fill", "bytes"), ("files", "files")];
 
-/// Day by day in the kind that an installation prefers: what counts is the volume, which is the same in all.
+/// Day by day in the kind that an installation prefers.
 #[tokio::test]
 async fn who_fills_its_volume_is_ended_and_nobody_else_notices() {
     let release = Release::open().await;
