@@ -139,19 +139,28 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    /// Not the session of this test: where its leader is outside of the Pod, it has no number here.
     #[test]
     fn who_was_started_by_the_holder_of_namespaces_belongs_to_it() {
-        let own = rustix::process::getsid(None).unwrap();
-        let mut with_us = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut first = Command::new("setsid");
+        let mut first = first.args(["sh", "-c", "sleep 60 & wait"]).spawn().unwrap();
+        let own = Pid::from_child(&first);
         let mut apart = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
-        let (near, far) = (Pid::from_child(&with_us), Pid::from_child(&apart));
+        let far = Pid::from_child(&apart);
         let until = Instant::now() + PATIENCE;
-        while is_of(own, far).unwrap() {
-            assert!(Instant::now() < until, "it has no session of its own");
+        let started = format!("/proc/{0}/task/{0}/children", own.as_raw_nonzero());
+        let near = loop {
+            let started = fs::read_to_string(&started).unwrap();
+            if let Some(pid) = started.split_whitespace().next() {
+                break Pid::from_raw(pid.parse().unwrap()).unwrap();
+            }
+            assert!(Instant::now() < until, "it started nobody");
             sleep(LOOK);
-        }
+        };
         assert!(is_of(own, near).unwrap());
-        for child in [&mut with_us, &mut apart] {
+        assert!(!is_of(own, far).unwrap());
+        kill_process(near, Signal::KILL).unwrap();
+        for child in [&mut first, &mut apart] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
