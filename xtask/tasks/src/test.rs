@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
-use xtask_shell::workspace::{FEATURES, root};
+use xtask_shell::workspace::{AS_TESTED, FEATURES, root};
 use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
@@ -143,7 +143,9 @@ async fn local(
             report.done("what was left of images and their proofs, begun with the crash harness");
         }
         (None, Extent::NoCluster) => {
-            shell.run(cargo(["build", "--package", "famulus-server", "--bin", "famulus"])).await?;
+            let mut build = cargo(["build", "--package", "famulus-server", "--bin", "famulus"]);
+            build.args(["--features", AS_TESTED]);
+            shell.run(build).await?;
         }
         (None, Extent::All | Extent::Filtered | Extent::Quick) => return Ok(()),
     }

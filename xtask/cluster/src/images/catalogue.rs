@@ -27,7 +27,7 @@ pub(super) enum Fetched {
     Node,
 }
 
-const APP: Program = Program { package: "famulus-server", name: "famulus" };
+pub(super) const APP: Program = Program { package: "famulus-server", name: "famulus" };
 const RUNNER: Program = Program { package: "famulus-runner", name: "famulus-runner" };
 
 const SIGNAL: Program =

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use xtask_shell::workspace::root;
+use xtask_shell::workspace::{AS_TESTED, root};
 use xtask_shell::{Shell, cargo};
 
-use super::catalogue::{Image, Program};
+use super::catalogue::{APP, Image, Program};
 
 /// How programs are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -32,6 +32,9 @@ pub(super) async fn build(shell: &mut Shell, profile: Profile, images: &[&Image]
     }
     for (package, name) in named {
         command.args(["--package", package, "--bin", name]);
+        if profile == Profile::Dev && package == APP.package {
+            command.args(["--features", AS_TESTED]);
+        }
     }
     shell.run(command).await
 }
