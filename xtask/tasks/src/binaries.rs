@@ -3,6 +3,7 @@
 //! A test mostly waits, for Postgres, a process or a lease, so a few programs run at once. What each
 //! says is printed whole, when it has ended.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -76,6 +77,10 @@ impl Binaries {
             all.extend(of(&message));
         }
         ensure!(!all.is_empty(), "cargo built no tests");
+        // The longest come first, so that none is left over at the end, and the longest are the largest.
+        all.sort_by_cached_key(|tests| {
+            Reverse(fs::metadata(&tests.program).map_or(0, |file| file.len()))
+        });
         Ok(Self { all, tools })
     }
 
