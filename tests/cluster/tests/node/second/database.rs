@@ -29,9 +29,9 @@ pub(super) async fn start(password: &str) -> String {
             {"name": "POSTGRES_DB", "value": "other"},
             {"name": "POSTGRES_PASSWORD_FILE", "value": "/run/other/password"},
         ],
-        "readinessProbe": {
+        "startupProbe": {
             "exec": {"command": ["pg_isready", "-q", "-h", "127.0.0.1", "-p", PORT]},
-            "periodSeconds": 1,
+            "periodSeconds": 1, "failureThreshold": 300,
         },
         "volumeMounts": mounts,
     });
