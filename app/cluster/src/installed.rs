@@ -2,6 +2,8 @@
 //!
 //! It is asked for anew: what the watch has seen may lack a Plugin that it could not read.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use famulus_core::plugin::{InstalledPlugin, InstalledPlugins};
 use famulus_core::sandbox::SandboxError;
@@ -14,12 +16,15 @@ use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 
+/// The list of all Plugins, whose files may be in it.
+const LIST: Duration = Duration::from_mins(1);
+
 #[async_trait]
 impl InstalledPlugins for Cluster {
     async fn installed(&self) -> Result<Vec<InstalledPlugin>, SandboxError> {
         let api: Api<DeserializeGuard<Plugin>> =
             Api::namespaced(self.kube.clone(), &self.namespace);
-        let list = timeout(self.timeouts.list, api.list(&ListParams::default())).await;
+        let list = timeout(LIST, api.list(&ListParams::default())).await;
         let list = list.map_err(|_elapsed| {
             SandboxError::Away("the API server did not list the Plugins in time".to_owned())
         })?;

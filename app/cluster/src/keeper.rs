@@ -28,7 +28,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::kept::KeptError;
 use crate::runner::{PORT, PodState};
-use crate::wire;
 
 /// Between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -132,7 +131,7 @@ impl Keeper {
     ) -> Result<Self, KeeperError> {
         let key = fs::read(key_file);
         let key = key.map_err(|source| KeeperError::Key { path: key_file.to_owned(), source })?;
-        let http = wire::client().map_err(KeeperError::Http)?;
+        let http = famulus_sandbox::client().map_err(KeeperError::Http)?;
         Ok(Self { kube, namespace: namespace.to_owned(), http, key: key.into(), patience })
     }
 

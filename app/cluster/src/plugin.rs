@@ -8,11 +8,12 @@ use famulus_crds::plugin::{
     Condition, ConditionStatus, ConditionType, EgressMode, NetworkIsolation, Permissions, Plugin,
     PluginStatus, Reason,
 };
+use famulus_sandbox::{KnownPlugin, NotReady};
 use jiff::Timestamp;
 
 /// What is kept of a Plugin. Its source is not: that may be large, and nobody here reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CachedPlugin {
+pub struct CachedPlugin {
     /// The plugin's own name, by which it is called.
     pub(crate) name: String,
     /// The name of the object.
@@ -27,18 +28,10 @@ pub(crate) struct CachedPlugin {
     egress: EgressMode,
     suspend: bool,
     /// Runners that are wanted now.
-    pub(crate) replicas: i32,
-    pub(crate) idle: Duration,
-    /// There is never more than one at a time.
-    pub(crate) has_one_runner: bool,
+    replicas: i32,
+    idle: Duration,
+    has_one_runner: bool,
     pub(crate) status: PluginStatus,
-}
-
-/// Why there is no use in starting a runner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NotReady {
-    pub(crate) reason: String,
-    pub(crate) message: String,
 }
 
 impl CachedPlugin {
@@ -64,10 +57,6 @@ impl CachedPlugin {
         })
     }
 
-    pub(crate) fn permits(&self, tool: &str) -> bool {
-        self.permissions.allow(tool)
-    }
-
     /// Whether a runner of this class may take its calls. When the owner narrows the class, one of the
     /// wider class still runs for a while.
     pub(crate) fn lets(&self, runner: EgressMode) -> bool {
@@ -82,12 +71,28 @@ impl CachedPlugin {
         let ready = |condition: &&Condition| condition.kind == ConditionType::Ready.name();
         self.status.conditions.iter().find(ready)
     }
+}
 
-    /// What keeps it from taking calls and would not be cured by a runner that starts.
-    ///
+impl KnownPlugin for CachedPlugin {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn rendered(&self) -> i64 {
+        self.status.rendered
+    }
+
+    fn permits(&self, tool: &str) -> bool {
+        self.permissions.allow(tool)
+    }
+
     /// The operator sees a change of the spec a moment later, and a scale is one. So a condition
     /// that speaks of an older spec counts as long as nothing newer is said.
-    pub(crate) fn refuses(&self) -> Option<NotReady> {
+    fn refuses(&self) -> Option<NotReady> {
         if self.suspend {
             return Some(NotReady {
                 reason: Reason::Suspended.name().to_owned(),
@@ -101,7 +106,7 @@ impl CachedPlugin {
             });
         };
         if self.status.revision.is_none() {
-            return Some(NotReady::of(ready));
+            return Some(not_ready(ready));
         }
         let cured = match Reason::parse(&ready.reason) {
             // A runner that failed may start now, and a node may have become free.
@@ -110,28 +115,27 @@ impl CachedPlugin {
             Some(Reason::Suspended) => ready.observed_generation < Some(self.generation),
             Some(_) | None => ready.status != ConditionStatus::False,
         };
-        (!cured).then(|| NotReady::of(ready))
+        (!cured).then(|| not_ready(ready))
     }
 
-    /// Whether a new look at its network could change that it takes no calls: a runner looks before
-    /// it runs anything, and policies may have become active since the last one did.
-    pub(crate) fn needs_recheck(&self) -> bool {
+    /// A runner looks before it runs anything, and policies may have become active since the last one did.
+    fn needs_recheck(&self) -> bool {
         let why = self.refuses().and_then(|why| Reason::parse(&why.reason));
         matches!(why, Some(Reason::NetworkOpen | Reason::NetworkUnknown))
     }
 
-    /// What the operator says of it now, for an error that has to say why nothing starts.
-    pub(crate) fn says(&self) -> NotReady {
+    /// As the operator says.
+    fn says(&self) -> NotReady {
         self.ready().map_or_else(
             || NotReady {
                 reason: "Pending".to_owned(),
                 message: "nothing is said of it".to_owned(),
             },
-            NotReady::of,
+            not_ready,
         )
     }
 
-    pub(crate) fn state(&self) -> PluginState {
+    fn state(&self) -> PluginState {
         let says = self.refuses().unwrap_or_else(|| self.says());
         let ready = !self.suspend
             && self.ready().is_some_and(|ready| ready.status == ConditionStatus::True);
@@ -163,12 +167,22 @@ impl CachedPlugin {
             }),
         }
     }
+
+    fn wants_runner(&self) -> bool {
+        self.replicas > 0
+    }
+
+    fn idle(&self) -> Duration {
+        self.idle
+    }
+
+    fn has_one_runner(&self) -> bool {
+        self.has_one_runner
+    }
 }
 
-impl NotReady {
-    fn of(condition: &Condition) -> Self {
-        Self { reason: condition.reason.clone(), message: condition.message.clone() }
-    }
+fn not_ready(condition: &Condition) -> NotReady {
+    NotReady { reason: condition.reason.clone(), message: condition.message.clone() }
 }
 
 #[cfg(test)]

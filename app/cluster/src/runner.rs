@@ -1,17 +1,13 @@
-//! A runner: a Pod, what is known of it, and how it behaved.
+//! A runner: a Pod, and what is known of it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use famulus_crds::labels::{self, Part};
 use famulus_crds::plugin::EgressMode;
+use famulus_sandbox::{Conduct, EndCause, Ended, KnownRunner};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use parking_lot::Mutex;
-use tokio::time::Instant;
-
-use crate::circuit::Circuit;
 
 /// Where runners listen.
 pub(crate) const PORT: u16 = 8090;
@@ -42,7 +38,7 @@ impl SandboxPod {
 }
 
 #[derive(Debug)]
-pub(crate) struct Runner {
+pub struct Runner {
     /// Of the Pod: another Pod is another runner, with other results on its shelf.
     pub(crate) uid: String,
     pub(crate) pod: String,
@@ -51,13 +47,10 @@ pub(crate) struct Runner {
     /// What the policies let it reach. It has that for as long as it lives.
     pub(crate) egress: EgressMode,
     /// Its limit, as the Pod has it.
-    pub(crate) memory: Option<String>,
+    memory: Option<String>,
     /// Held for single operations, never across an await.
     facts: Mutex<PodState>,
-    circuit: Mutex<Circuit>,
-    /// It said that it is about to end.
-    draining: AtomicBool,
-    calls: AtomicU32,
+    conduct: Conduct,
 }
 
 /// What changes in the life of a Pod.
@@ -71,24 +64,6 @@ pub(crate) struct PodState {
     pub(crate) ended: bool,
     /// How its container ended, if it was started again since.
     pub(crate) ended_before: Option<Ended>,
-}
-
-/// How a container ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    at: Timestamp,
-    pub(crate) cause: EndCause,
-}
-
-/// Why a container ended, as far as its node tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndCause {
-    /// It took more memory than it may have.
-    Memory,
-    /// It was killed. The node does not always see that the kernel did it for memory: the end may be
-    /// told before its cause, and of gVisor's processes only that they are gone.
-    Killed,
-    Exited(i32),
 }
 
 impl Runner {
@@ -107,9 +82,7 @@ impl Runner {
             memory: pod.spec.as_ref().and_then(memory_of),
             created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             facts: Mutex::new(PodState::of(pod)),
-            circuit: Mutex::default(),
-            draining: AtomicBool::new(false),
-            calls: AtomicU32::new(0),
+            conduct: Conduct::default(),
         })
     }
 
@@ -120,63 +93,39 @@ impl Runner {
     pub(crate) fn learn(&self, facts: PodState) {
         *self.facts.lock() = facts;
     }
+}
 
-    /// Where it is reached, once it has an address.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+impl KnownRunner for Runner {
+    fn name(&self) -> &str {
+        &self.pod
+    }
+
+    fn conduct(&self) -> &Conduct {
+        &self.conduct
+    }
+
+    fn created(&self) -> Timestamp {
+        self.created
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
         self.facts().address.map(|address| SocketAddr::new(address, PORT))
     }
 
-    /// Whether new calls may go there.
-    pub(crate) fn takes_calls(&self) -> bool {
-        let facts = self.facts();
-        facts.ready && !facts.ending && facts.address.is_some() && !self.is_draining()
+    fn is_ready(&self) -> bool {
+        self.facts().ready
     }
 
-    /// Whether it is about to take calls.
-    pub(crate) fn is_starting(&self) -> bool {
-        let facts = self.facts();
-        !facts.ready && !facts.ending && facts.address.is_some() && !self.is_draining()
+    fn is_ending(&self) -> bool {
+        self.facts().ending
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+    fn memory(&self) -> Option<&str> {
+        self.memory.as_deref()
     }
 
-    pub(crate) fn drains(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
-    /// Calls of this process that are there now.
-    pub(crate) fn calls(&self) -> u32 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn admits(&self) -> bool {
-        self.circuit.lock().admits(Instant::now())
-    }
-
-    pub(crate) fn answered(&self) {
-        self.circuit.lock().answered();
-    }
-
-    pub(crate) fn failed(&self) {
-        self.circuit.lock().failed(Instant::now());
-    }
-
-    /// Counts a call until what is given is dropped.
-    pub(crate) fn begin_call(self: &Arc<Self>) -> InFlight {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        InFlight(Arc::clone(self))
-    }
-}
-
-/// One call at a runner.
-#[derive(Debug)]
-pub(crate) struct InFlight(Arc<Runner>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    fn ended_before(&self) -> Option<Ended> {
+        self.facts().ended_before
     }
 }
 
@@ -254,16 +203,5 @@ mod tests {
         let ending = json!({"deletionTimestamp": "2026-11-21T10:00:00Z"});
         check(ending, json!({"podIP": "10.0.0.1", "conditions": ready}), false, false);
         assert!(Runner::of(&pod(json!({"labels": {}}), json!({}))).is_none());
-    }
-
-    #[test]
-    fn calls_are_counted_while_they_last() {
-        let runner = Arc::new(Runner::of(&pod(json!({}), json!({}))).unwrap());
-        let (one, two) = (runner.begin_call(), runner.begin_call());
-        assert_eq!(runner.calls(), 2);
-        drop(one);
-        assert_eq!(runner.calls(), 1);
-        drop(two);
-        assert_eq!(runner.calls(), 0);
     }
 }

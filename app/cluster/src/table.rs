@@ -31,16 +31,6 @@ struct Rows {
     trouble: Option<String>,
 }
 
-/// Who takes the next call of a plugin.
-#[derive(Debug)]
-pub(crate) enum Pick {
-    Runner(Arc<Runner>),
-    /// These are up, and none of them answered lately.
-    Silent(Vec<Arc<Runner>>),
-    /// These are about to be there.
-    Nobody(Vec<Arc<Runner>>),
-}
-
 impl Default for Table {
     fn default() -> Self {
         Self { rows: Mutex::default(), changes: watch::Sender::new(0) }
@@ -103,22 +93,6 @@ impl Table {
     /// Whether the Pod of this runner still exists.
     pub(crate) fn has(&self, runner: &Runner) -> bool {
         self.rows.lock().runners.as_ref().is_some_and(|runners| runners.contains_key(&runner.uid))
-    }
-
-    /// The one with the fewest calls, of those that reach no more than the plugin may now.
-    pub(crate) fn pick(&self, known: &CachedPlugin) -> Pick {
-        let mut runners = self.runners(&known.stem);
-        runners.retain(|runner| known.lets(runner.egress));
-        runners.sort_by_key(|runner| runner.calls());
-        let (up, others): (Vec<_>, Vec<_>) =
-            runners.into_iter().partition(|runner| runner.takes_calls());
-        if let Some(runner) = up.iter().find(|runner| runner.admits()) {
-            return Pick::Runner(Arc::clone(runner));
-        }
-        if up.is_empty() {
-            return Pick::Nobody(others.into_iter().filter(|one| one.is_starting()).collect());
-        }
-        Pick::Silent(up)
     }
 
     pub(crate) fn list_plugins(&self, listed: Vec<CachedPlugin>) {

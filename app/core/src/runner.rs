@@ -1,8 +1,8 @@
-//! What connects the app with the runners of a cluster, beside calls.
+//! What connects the app with runners, beside calls.
 //!
 //! ```text
-//! cluster ── RunnerDemand ──► store    which of all processes asks for a runner, and for none
-//! api     ── Runners ───────► cluster  who calls back, and with what
+//! sandbox ── RunnerDemand ──► store    which of all processes asks for a runner, and for none
+//! api     ── Runners ───────► sandbox  who calls back, and with what
 //! ```
 
 use crate::ids::PersonId;

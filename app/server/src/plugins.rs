@@ -1,11 +1,12 @@
 //! Where the plugins of an assistant run: what the configuration says becomes the ports.
 
 use crate::{config, no_sandboxes::NoSandboxes};
-use famulus_cluster::{Cluster, ConnectError, Timeouts};
+use famulus_cluster::{Cluster, ConnectError};
 use famulus_core::{
     agent::Grants, plugin::InstalledPlugins, runner::Runners, sandbox::Sandboxes, tool::Tools,
 };
 use famulus_lifecycle::Tasks;
+use famulus_sandbox::Timeouts;
 use famulus_store::Store;
 use std::sync::Arc;
 
@@ -70,9 +71,10 @@ impl Plugins {
                     timeouts: Timeouts::default(),
                 };
                 let store = Arc::new(store.clone());
-                let cluster = Cluster::connect(config, store.clone(), store, tasks).await?;
-                let installed = Some(Installed { plugins: cluster.clone(), kept_bundles });
-                Ok(Ports { sandboxes: cluster.clone(), runners: cluster, installed })
+                let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store };
+                let calls = Cluster::connect(config, needed, tasks).await?;
+                let installed = Some(Installed { plugins: calls.home().clone(), kept_bundles });
+                Ok(Ports { sandboxes: calls.clone(), runners: calls, installed })
             }
         }
     }

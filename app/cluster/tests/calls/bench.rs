@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, Timeouts};
+use famulus_cluster::{Cluster, Config};
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{
     Progress, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
@@ -13,6 +13,7 @@ use famulus_core::sandbox::{
 use famulus_crds::bearer;
 use famulus_lifecycle::Tasks;
 use famulus_protocol::paths;
+use famulus_sandbox::{Calls, Ports, Timeouts};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -35,7 +36,7 @@ pub(crate) struct Bench {
     pub(crate) plugin: Plugin,
     pub(crate) files: Arc<Files>,
     pub(crate) demand: Arc<Demand>,
-    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) cluster: Arc<Calls<Cluster>>,
     pub(crate) person: PersonId,
     timeouts: Timeouts,
     folder: TempDir,
@@ -84,7 +85,7 @@ impl Bench {
     }
 
     /// Another process of the app.
-    pub(crate) async fn replica(&self) -> Arc<Cluster> {
+    pub(crate) async fn replica(&self) -> Arc<Calls<Cluster>> {
         let ports = (&self.files, &self.demand);
         let cluster = connect(&self.api, &self.folder, self.timeouts, ports, &self.tasks);
         cluster.plugins().await.unwrap();
@@ -92,7 +93,7 @@ impl Bench {
     }
 
     /// Waits until the cluster knows these plugins.
-    pub(crate) async fn until_named(&self, cluster: &Cluster, expected: &[&str]) {
+    pub(crate) async fn until_named(&self, cluster: &Calls<Cluster>, expected: &[&str]) {
         let begun = Instant::now();
         loop {
             let plugins = cluster.plugins().await.unwrap();
@@ -173,15 +174,15 @@ fn connect(
     timeouts: Timeouts,
     (files, demand): (&Arc<Files>, &Arc<Demand>),
     tasks: &Tasks,
-) -> Arc<Cluster> {
+) -> Arc<Calls<Cluster>> {
     let config = Config {
         sandbox_namespace: "sandbox".to_owned(),
         root_key_file: folder.path().join("key"),
         callback_url: "http://127.0.0.1:9".to_owned(),
         timeouts,
     };
-    let (files, demand) = (Arc::clone(files), Arc::clone(demand));
-    Cluster::start(api.kube(), config, files, demand, tasks).unwrap()
+    let ports = Ports { blobs: Arc::clone(files) as _, demand: Arc::clone(demand) as _ };
+    Cluster::start(api.kube(), config, ports, tasks).unwrap()
 }
 
 /// A Plugin that is ready and permits everything; `spec` has what is different.

@@ -51,16 +51,16 @@ async fn the_plugins_that_there_are_are_listed_whole_or_not_at_all() {
     let (serving, pinned) = (format!("sha256:{}", "0a".repeat(32)), "sha256:pinned".to_owned());
     bench.api.put("plugins", "other", plugin("mail", json!({"revision": pinned})));
     bench.api.change("plugins", "test", |plugin| plugin["status"] = json!({"rendered": 1}));
-    let mut installed = bench.cluster.installed().await.unwrap();
+    let mut installed = bench.cluster.home().installed().await.unwrap();
     installed.sort_by(|one, other| one.name.cmp(&other.name));
     let of = |name: &str, in_use| InstalledPlugin { name: name.to_owned(), in_use };
     assert_eq!(installed, [of("mail", vec![serving, pinned]), of("test", Vec::new())]);
     // One that cannot be read may be any.
     bench.api.change("plugins", "other", |plugin| plugin["spec"]["name"] = json!(7));
-    let error = bench.cluster.installed().await.unwrap_err();
+    let error = bench.cluster.home().installed().await.unwrap_err();
     assert!(error.to_string().contains("the Plugin `other` cannot be read"), "{error}");
     bench.api.go_away(true);
-    assert!(bench.cluster.installed().await.is_err());
+    assert!(bench.cluster.home().installed().await.is_err());
 }
 
 fn delivery(call: &str, files: Value) -> Vec<u8> {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, ConnectError, Timeouts};
+use famulus_cluster::{Cluster, Config, ConnectError};
 use famulus_core::sandbox::{SandboxError, Sandboxes};
 use famulus_lifecycle::Tasks;
+use famulus_sandbox::{Ports, Timeouts};
 use serde_json::json;
 
 use crate::api::ApiServer;
@@ -85,8 +86,8 @@ async fn a_cluster_that_never_answered_is_named() {
     };
     let tasks = Tasks::new();
     let start = |config: &Config| {
-        let (files, demand) = (Arc::<Files>::default(), Arc::<Demand>::default());
-        Cluster::start(api.kube(), config.clone(), files, demand, &tasks)
+        let (blobs, demand) = (Arc::<Files>::default(), Arc::<Demand>::default());
+        Cluster::start(api.kube(), config.clone(), Ports { blobs, demand }, &tasks)
     };
     assert!(matches!(start(&config), Err(ConnectError::RootKey { .. })));
     std::fs::write(&config.root_key_file, "short").unwrap();

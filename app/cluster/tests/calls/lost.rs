@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::Timeouts;
 use famulus_core::sandbox::{RunOutput, SandboxError, Sandboxes, Stage};
 use famulus_crds::bearer;
+use famulus_sandbox::Timeouts;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, KEY, UID, only, pod, text_of, until};
@@ -98,7 +98,7 @@ async fn a_runner_that_was_killed_unseen_names_its_memory_limit() {
 
 #[tokio::test]
 async fn a_runner_whose_end_is_not_told_names_its_memory_limit() {
-    let how = "ended while the call ran, and the cluster does not say why, perhaps because it took \
+    let how = "ended while the call ran, and nobody says why, perhaps because it took \
                more memory than its limit of 256Mi";
     lost_to(None, how).await;
 }

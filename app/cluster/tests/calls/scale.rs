@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use famulus_cluster::Timeouts;
 use famulus_core::sandbox::{SandboxError, Sandboxes, Stage};
+use famulus_sandbox::Timeouts;
 use serde_json::json;
 
 use crate::bench::{Bench, only, plugin, pod, text_of, until};

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use famulus_cluster::{Cluster, Config, Timeouts};
+use famulus_cluster::{Cluster, Config};
 use famulus_core::ids::PersonId;
 use famulus_core::sandbox::{Progress, SandboxCall, Sandboxes};
 use famulus_crds::bearer;
 use famulus_crds::plugin::Plugin;
 use famulus_lifecycle::Tasks;
+use famulus_sandbox::{Ports, Timeouts};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -108,8 +109,9 @@ async fn a_plugin_goes_from_zero_to_a_call_and_back_with_the_rights_of_the_chart
         timeouts: Timeouts::default(),
     };
     let tasks = Tasks::new();
-    let (files, demand) = (Arc::<Files>::default(), Arc::<Demand>::default());
-    let cluster = Cluster::start(sandbox.app.clone(), config, files, demand, &tasks).unwrap();
+    let (blobs, demand) = (Arc::<Files>::default(), Arc::<Demand>::default());
+    let ports = Ports { blobs, demand };
+    let cluster = Cluster::start(sandbox.app.clone(), config, ports, &tasks).unwrap();
     assert_eq!(cluster.plugins().await.unwrap(), []);
 
     let mut wanted = plugin("test", json!({"runner": {"idleSeconds": 2}}));

@@ -61,7 +61,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-cluster-tests", &["famulus-scripted-telegram"]),
     ("famulus-scripted-signal", &[LIFECYCLE]),
     ("famulus-scripted-telegram", &[LIFECYCLE]),
-    ("famulus-cluster", &["famulus-core", "famulus-crds", "famulus-protocol", ERRORS, LIFECYCLE]),
+    ("famulus-sandbox", &["famulus-core", "famulus-protocol", ERRORS, LIFECYCLE]),
+    (
+        "famulus-cluster",
+        &["famulus-core", "famulus-crds", "famulus-protocol", "famulus-sandbox", ERRORS, LIFECYCLE],
+    ),
     (
         "famulus-server",
         &[
@@ -79,6 +83,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "famulus-models",
             "famulus-queue",
             "famulus-reception",
+            "famulus-sandbox",
             "famulus-store",
             "famulus-telemetry",
             "famulus-tools",

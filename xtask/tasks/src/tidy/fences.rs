@@ -64,6 +64,7 @@ const FENCES: [Fence; 15] = [
             "famulus-cluster-tests",
             "famulus-held",
             "famulus-models",
+            "famulus-sandbox",
         ],
     },
     Fence {

@@ -11,12 +11,13 @@ use super::Complaint;
 use super::files::Source;
 
 /// Where the durable steps are.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "app/agent/src/",
     "app/api/src/",
     "app/channels/src/",
     "app/cluster/src/",
     "app/queue/src/",
+    "app/sandbox/src/",
     "app/server/src/",
     "app/store/src/",
     "app/tools/src/",

@@ -3,13 +3,13 @@
 //! ```text
 //! found ─► files ─► POST ─┬─► lines ─► result
 //!   ▲        │       │    └─► accepted: the result comes later
-//!   │ nothing happened    cut: ask the same Pod ─┬─► it runs: follow it
+//!   │ nothing happened    cut: ask the same one ─┬─► it runs: follow it
 //!   └────────┴───────┘                           ├─► it ended: the result
-//!   └──────── it never came there ◄──────────────┘   the Pod is gone: lost
+//!   └──────── it never came there ◄──────────────┘   it is gone: lost
 //! ```
 //!
-//! What holds: once the call may have been sent, nobody but that Pod is asked, until the Pod says
-//! that it never came.
+//! What holds: once the call may have been sent, nobody but that runner is asked, until it says that the
+//! call never came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use tokio::time::{Instant, sleep};
 use crate::activation::unreachable;
 use crate::answer;
 use crate::callback_url;
-use crate::cluster::Cluster;
+use crate::calls::Calls;
+use crate::conduct::begin_call;
+use crate::dispatch::DispatchState;
+use crate::home::{Ended, Home, KnownPlugin, KnownRunner};
 use crate::lines;
-use crate::plugin::CachedPlugin;
-use crate::runner::{Ended, Runner};
 use crate::stages::{CallStage, StageTimer};
-use crate::stop::DispatchState;
 use crate::version;
 use crate::wire::{CallResponse, WireError};
 
@@ -55,7 +55,7 @@ pub(crate) struct PendingCall<'a> {
     pub(crate) progress: &'a Progress,
     /// Its result comes by itself, later.
     pub(crate) later: bool,
-    /// How the runner's container had ended when the call was sent.
+    /// How the runner had ended before when the call was sent.
     pub(crate) before: Option<Ended>,
 }
 
@@ -66,25 +66,25 @@ pub(crate) enum WaitOutcome {
     NotReceived,
 }
 
-impl Cluster {
+impl<H: Home> Calls<H> {
     pub(crate) async fn execute(
         &self,
         call: &SandboxCall,
         id: &CallId,
-        dispatch: &DispatchState,
+        dispatch: &DispatchState<H>,
     ) -> Result<SandboxAnswer, SandboxError> {
         let mut stages = StageTimer::begin();
         let give_up = Instant::now() + self.timeouts.reach;
         loop {
             let (known, runner) = self.runner(&call.plugin, &call.progress).await?;
-            self.used.called(&known.uid);
-            let (_there, before) = (runner.begin_call(), runner.facts().ended_before);
+            self.used.called(known.uid());
+            let (_there, before) = (begin_call(&runner), runner.ended_before());
             stages.end(CallStage::Found);
             let lines = match self.send(call, id, &known, &runner, dispatch).await? {
                 SendOutcome::Answered(CallResponse::Progress(lines)) => Some(lines),
                 SendOutcome::Answered(CallResponse::Accepted) => {
                     stages.end(CallStage::Dialled);
-                    self.used.comes_later(id.clone(), &known.uid);
+                    self.used.comes_later(id.clone(), known.uid());
                     return Ok(SandboxAnswer::Running);
                 }
                 SendOutcome::Unknown => None,
@@ -92,7 +92,7 @@ impl Cluster {
                     return Err(unreachable(&call.plugin, why));
                 }
                 SendOutcome::NotSent(why) => {
-                    tracing::debug!(plugin.name = known.name, why, "a call is sent again");
+                    tracing::debug!(plugin.name = known.name(), why, "a call is sent again");
                     sleep(AGAIN).await;
                     continue;
                 }
@@ -103,7 +103,7 @@ impl Cluster {
             let pending = PendingCall { id, person, progress, later, before };
             match self.wait_for(pending, &known, &runner, lines, &mut stages).await? {
                 WaitOutcome::Answer(answer) => return Ok(answer),
-                WaitOutcome::NotReceived => dispatch.not_sent(),
+                WaitOutcome::NotReceived => dispatch.forget(),
             }
         }
     }
@@ -112,9 +112,9 @@ impl Cluster {
         &self,
         call: &SandboxCall,
         id: &CallId,
-        known: &Arc<CachedPlugin>,
-        runner: &Arc<Runner>,
-        dispatch: &DispatchState,
+        known: &Arc<H::Plugin>,
+        runner: &Arc<H::Runner>,
+        dispatch: &DispatchState<H>,
     ) -> Result<SendOutcome, SandboxError> {
         let credentials = self.credentials(known);
         let client = self.client(runner, &credentials);
@@ -154,7 +154,7 @@ impl Cluster {
             Ok(head) => return Ok(SendOutcome::Answered(head)),
             Err(WireError::Broken(why)) => {
                 tracing::warn!(
-                    plugin.name = known.name,
+                    plugin.name = known.name(),
                     why,
                     "a connection broke off while a call was sent; its runner is asked whether it \
                      arrived"
@@ -163,7 +163,7 @@ impl Cluster {
             }
             Err(error) => error,
         };
-        dispatch.not_sent();
+        dispatch.forget();
         match error {
             WireError::Refused(problem) => self.refused(known, runner, problem).await,
             WireError::Unreached(why) | WireError::Broken(why) => Ok(SendOutcome::NotSent(why)),
@@ -175,22 +175,22 @@ impl Cluster {
     /// What a refusal of a call means. Nothing happened there.
     async fn refused(
         &self,
-        known: &CachedPlugin,
-        runner: &Runner,
+        known: &H::Plugin,
+        runner: &H::Runner,
         problem: Problem,
     ) -> Result<SendOutcome, SandboxError> {
         match problem.kind {
             Kind::Draining => {
-                runner.drains();
+                runner.conduct().drains();
                 Ok(SendOutcome::NotSent(problem.detail))
             }
             // What it was given, or what was seen of it here, is a moment behind.
             Kind::Stale | Kind::NotReady | Kind::Unauthorized => {
                 Ok(SendOutcome::NotSent(problem.detail))
             }
-            Kind::Busy | Kind::Unacknowledged => Err(unreachable(&known.name, problem.detail)),
+            Kind::Busy | Kind::Unacknowledged => Err(unreachable(known.name(), problem.detail)),
             Kind::Acknowledged => Err(SandboxError::Lost {
-                plugin: known.name.clone(),
+                plugin: known.name().to_owned(),
                 why: "its result was acknowledged before, and is deleted".to_owned(),
             }),
             Kind::NoRoute => Err(self.strangers(known, runner).await),
@@ -209,20 +209,20 @@ impl Cluster {
     }
 
     /// The runner does not know the words of this app.
-    async fn strangers(&self, known: &CachedPlugin, runner: &Runner) -> SandboxError {
+    async fn strangers(&self, known: &H::Plugin, runner: &H::Runner) -> SandboxError {
         let credentials = self.credentials(known);
         let offered = match self.client(runner, &credentials).health().await {
             Ok(health) => health.versions,
             Err(_) => Vec::new(),
         };
         if version::common(&offered).is_some() {
-            return unreachable(&known.name, "its runner does not know the path of calls");
+            return unreachable(known.name(), "its runner does not know the path of calls");
         }
         let spoken = version::SPOKEN;
         SandboxError::Refused(format!(
             "the runner of `{}` speaks versions {offered:?} of the protocol and the app {spoken:?}; \
              install app, operator and runner image of one release",
-            known.name
+            known.name()
         ))
     }
 
@@ -230,8 +230,8 @@ impl Cluster {
     pub(crate) async fn wait_for(
         &self,
         pending: PendingCall<'_>,
-        known: &Arc<CachedPlugin>,
-        runner: &Arc<Runner>,
+        known: &Arc<H::Plugin>,
+        runner: &Arc<H::Runner>,
         mut lines: Option<Response>,
         stages: &mut StageTimer,
     ) -> Result<WaitOutcome, SandboxError> {
@@ -244,7 +244,7 @@ impl Cluster {
                     // Whoever died with its network hangs up on nobody.
                     end = self.end_of(runner, before) => {
                         before = Some(end);
-                        Err(lines::cut("its container was started again"))
+                        Err(lines::cut("it was started again"))
                     }
                 };
                 match followed {
@@ -253,7 +253,7 @@ impl Cluster {
                     }
                     Err(error) => {
                         tracing::warn!(
-                            plugin.name = known.name,
+                            plugin.name = known.name(),
                             %error,
                             "the progress of a call broke off; its runner is asked for its state"
                         );
@@ -268,7 +268,7 @@ impl Cluster {
                     return Ok(self.ended(&pending, known, runner, result, stages).await);
                 }
                 Ok(CallState::Queued { .. } | CallState::Running) if pending.later => {
-                    self.used.comes_later(pending.id.clone(), &known.uid);
+                    self.used.comes_later(pending.id.clone(), known.uid());
                     return Ok(WaitOutcome::Answer(SandboxAnswer::Running));
                 }
                 Ok(CallState::Queued { .. } | CallState::Running) => {
@@ -292,11 +292,11 @@ impl Cluster {
             if lines.is_some() {
                 continue;
             }
-            if !self.table.has(runner) {
-                return Err(lost(known, "its Pod is gone"));
+            if !self.home.has(runner) {
+                return Err(lost(known.name(), "its runner is gone"));
             }
             if heard.elapsed() >= self.timeouts.lost {
-                return Err(lost(known, &why));
+                return Err(lost(known.name(), &why));
             }
             sleep(AGAIN).await;
         }
@@ -305,8 +305,8 @@ impl Cluster {
     async fn ended(
         &self,
         pending: &PendingCall<'_>,
-        known: &CachedPlugin,
-        runner: &Runner,
+        known: &H::Plugin,
+        runner: &H::Runner,
         result: CallResult,
         stages: &mut StageTimer,
     ) -> WaitOutcome {
@@ -319,6 +319,6 @@ impl Cluster {
     }
 }
 
-pub(crate) fn lost(known: &CachedPlugin, why: &str) -> SandboxError {
-    SandboxError::Lost { plugin: known.name.clone(), why: why.to_owned() }
+pub(crate) fn lost(plugin: &str, why: &str) -> SandboxError {
+    SandboxError::Lost { plugin: plugin.to_owned(), why: why.to_owned() }
 }

@@ -1,8 +1,9 @@
 //! Requests to one runner, in the words of the protocol.
 //!
-//! The address is that of the Pod, over plain HTTP/1.1 with connections that are kept. What failed
+//! Over plain HTTP/1.1 with connections that are kept. What failed
 //! says whether the runner may have heard of it.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,9 +18,9 @@ use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redire
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::runner::Runner;
+use crate::conduct::Conduct;
 
-/// A Pod of the same cluster answers a connection at once, or not at all.
+/// A runner answers a connection at once, or not at all.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// Until the head of an answer: a runner waits up to 5 s for what it was given newly.
@@ -55,7 +56,8 @@ pub(crate) enum WireError {
 #[derive(Clone, Copy)]
 pub(crate) struct RunnerClient<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) runner: &'a Runner,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) conduct: &'a Conduct,
     pub(crate) bearer: &'a str,
     pub(crate) rendered: i64,
 }
@@ -69,7 +71,10 @@ pub(crate) enum CallResponse {
 }
 
 /// A client for runners: it keeps connections, and follows nobody elsewhere.
-pub(crate) fn client() -> Result<Client, reqwest::Error> {
+///
+/// # Errors
+/// None can be made in this process.
+pub fn client() -> Result<Client, reqwest::Error> {
     Client::builder()
         .no_proxy()
         .redirect(redirect::Policy::none())
@@ -138,8 +143,8 @@ impl RunnerClient<'_> {
     }
 
     fn request(self, method: Method, path: &str) -> Result<RequestBuilder, WireError> {
-        let Some(address) = self.runner.address() else {
-            return Err(WireError::Unreached("its Pod has no address".to_owned()));
+        let Some(address) = self.address else {
+            return Err(WireError::Unreached("its runner has no address".to_owned()));
         };
         let request = self.client.request(method, format!("http://{address}{path}"));
         Ok(request.bearer_auth(self.bearer).header(RENDERED_HEADER, self.rendered))
@@ -153,16 +158,16 @@ impl RunnerClient<'_> {
             Err(_elapsed) => Err(silent(wait)),
         };
         match &answered {
-            Ok(_) => self.runner.answered(),
-            Err(_) => self.runner.failed(),
+            Ok(_) => self.conduct.answered(),
+            Err(_) => self.conduct.failed(),
         }
         answered
     }
 }
 
-/// Whether a Pod serves already, although nobody said so yet.
-pub(crate) async fn is_alive(client: &Client, runner: &Runner) -> bool {
-    let Some(address) = runner.address() else { return false };
+/// Whether a runner serves already, although nobody said so yet.
+pub(crate) async fn is_alive(client: &Client, address: Option<SocketAddr>) -> bool {
+    let Some(address) = address else { return false };
     let request = client.get(format!("http://{address}{}", paths::ALIVE));
     let answer = timeout(CONNECT, request.send()).await;
     answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status() == StatusCode::OK))
@@ -204,7 +209,7 @@ fn strange(what: &str) -> WireError {
     WireError::Broken(format!("its runner answered what no runner says: {what}"))
 }
 
-/// Without the URL: addresses of Pods mean nothing to who reads it.
+/// Without the URL: addresses of runners mean nothing to who reads it.
 pub(crate) fn words(error: reqwest::Error) -> WireError {
     let unreached = error.is_connect();
     let error = error.without_url();

@@ -1,18 +1,19 @@
-//! Why a runner ended in the middle of a call: it does not know itself, the cluster tells it.
+//! Why a runner ended in the middle of a call: it does not know itself, its home tells it.
 
 use famulus_protocol::{CallResult, Failure, Outcome, Reason};
 use tokio::time::timeout;
 
-use crate::cluster::Cluster;
-use crate::runner::{EndCause, Ended, Runner};
+use crate::calls::Calls;
+use crate::home::{EndCause, Ended, Home, KnownRunner};
 
-impl Cluster {
+impl<H: Home> Calls<H> {
     /// The result; if its call was lost with a runner that took more memory than it may have, or may
-    /// have done so, it says so and names the limit. `before` is how that runner's container had ended when the call was sent.
+    /// have done so, it says so and names the limit. `before` is how that runner had ended before when the
+    /// call was sent.
     pub(crate) async fn explain(
         &self,
         mut result: CallResult,
-        runner: &Runner,
+        runner: &H::Runner,
         before: Option<Ended>,
     ) -> CallResult {
         let mut lost: Vec<&mut Failure> = Vec::new();
@@ -27,7 +28,7 @@ impl Cluster {
             return result;
         }
         let end = timeout(self.timeouts.cause, self.end_of(runner, before)).await;
-        let limit = runner.memory.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
+        let limit = runner.memory().map(|limit| format!(" of {limit}")).unwrap_or_default();
         let too_much = format!("took more memory than its limit{limit}");
         let how = match end.map(|end| end.cause) {
             Ok(EndCause::Memory) => format!("{too_much} and was ended while the call ran"),
@@ -35,11 +36,11 @@ impl Cluster {
                 format!("was killed while the call ran, most likely because it {too_much}")
             }
             Err(_elapsed) => format!(
-                "ended while the call ran, and the cluster does not say why, perhaps because it \
+                "ended while the call ran, and nobody says why, perhaps because it \
                  {too_much}"
             ),
             Ok(EndCause::Exited(code)) => {
-                tracing::warn!(pod = runner.pod, code, "a runner ended while a call ran");
+                tracing::warn!(runner = runner.name(), code, "a runner ended while a call ran");
                 return result;
             }
         };
@@ -52,15 +53,15 @@ impl Cluster {
         result
     }
 
-    /// How the runner's container ended, once that is told of another end than `before`.
-    pub(crate) async fn end_of(&self, runner: &Runner, before: Option<Ended>) -> Ended {
-        let mut changes = self.table.subscribe();
+    /// How the runner ended, once that is told of another end than `before`.
+    pub(crate) async fn end_of(&self, runner: &H::Runner, before: Option<Ended>) -> Ended {
+        let mut changes = self.home.changes();
         loop {
-            match runner.facts().ended_before {
+            match runner.ended_before() {
                 Some(now) if before != Some(now) => return now,
                 Some(_) | None => {}
             }
-            // The sender lives as long as the table.
+            // The sender lives as long as the home.
             let _changed = changes.changed().await;
         }
     }

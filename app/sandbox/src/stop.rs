@@ -10,83 +10,51 @@ use std::time::Duration;
 use famulus_core::sandbox::{SandboxAnswer, SandboxCall, SandboxError};
 use famulus_lifecycle::OnExit;
 use famulus_protocol::{CallId, CallResult, CallState, Kind, Outcome, Reason};
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::answer;
-use crate::cluster::Cluster;
+use crate::calls::Calls;
+use crate::dispatch::DispatchState;
 use crate::execute::{AGAIN, UNKNOWN_TWICE};
-use crate::plugin::CachedPlugin;
-use crate::runner::Runner;
+use crate::home::{Home, KnownPlugin};
 use crate::wire::WireError;
 
 /// How long after the one who waited is gone the token still counts.
 const INSTANT: Duration = Duration::from_secs(1);
 
-/// Where a call may have been sent to.
-#[derive(Debug, Default)]
-pub(crate) struct DispatchState(Mutex<Dispatch>);
-
-#[derive(Clone, Debug, Default)]
-enum Dispatch {
-    #[default]
-    NotSent,
-    Sent(Arc<CachedPlugin>, Arc<Runner>),
-    /// Its answer was given.
-    Answered,
-}
-
-impl DispatchState {
-    pub(crate) fn sent(&self, known: &Arc<CachedPlugin>, runner: &Arc<Runner>) {
-        *self.0.lock() = Dispatch::Sent(Arc::clone(known), Arc::clone(runner));
-    }
-
-    pub(crate) fn not_sent(&self) {
-        *self.0.lock() = Dispatch::NotSent;
-    }
-
-    pub(crate) fn finish(&self) {
-        *self.0.lock() = Dispatch::Answered;
-    }
-
-    fn read(&self) -> Dispatch {
-        self.0.lock().clone()
-    }
-}
-
 /// A call whose token is watched.
-pub(crate) struct WatchedCall {
+pub(crate) struct WatchedCall<H: Home> {
     pub(crate) call: Arc<SandboxCall>,
     pub(crate) id: CallId,
-    pub(crate) dispatch: Arc<DispatchState>,
+    pub(crate) dispatch: Arc<DispatchState<H>>,
     /// What came of stopping it.
     pub(crate) stopped: oneshot::Receiver<Result<SandboxAnswer, SandboxError>>,
     /// Says that nobody waits any more.
     _waiting: DropGuard,
 }
 
-impl Cluster {
-    pub(crate) fn watch_cancel(&self, call: SandboxCall, id: CallId) -> WatchedCall {
-        let (call, dispatch) = (Arc::new(call), Arc::new(DispatchState::default()));
+impl<H: Home> Calls<H> {
+    pub(crate) fn watch_cancel(&self, call: SandboxCall, id: CallId) -> WatchedCall<H> {
+        let (call, dispatch) = (Arc::new(call), Arc::new(DispatchState::new()));
         let gone = CancellationToken::new();
         let (tell, stopped) = oneshot::channel();
-        if let Some(cluster) = self.own.upgrade() {
+        if let Some(calls) = self.own.upgrade() {
             let (call, id, dispatch) = (Arc::clone(&call), id.clone(), Arc::clone(&dispatch));
             let gone = gone.clone();
-            self.tasks.spawn("cluster.stop", OnExit::Log, async move {
+            self.tasks.spawn("sandbox.stop", OnExit::Log, async move {
                 let cancelled = tokio::select! {
                     biased;
                     () = call.cancel.cancelled() => true,
-                    () = gone.cancelled() => match dispatch.read() {
-                        Dispatch::Answered | Dispatch::NotSent => false,
-                        Dispatch::Sent(..) => timeout(INSTANT, call.cancel.cancelled()).await.is_ok(),
-                    },
+                    () = gone.cancelled() => {
+                        dispatch.read().is_some()
+                            && timeout(INSTANT, call.cancel.cancelled()).await.is_ok()
+                    }
                 };
                 if cancelled {
                     // Nobody may be waiting for it.
-                    let _unheard = tell.send(cluster.stop(&call, &id, &dispatch).await);
+                    let _unheard = tell.send(calls.stop(&call, &id, &dispatch).await);
                 }
             });
         }
@@ -98,11 +66,10 @@ impl Cluster {
         &self,
         call: &SandboxCall,
         id: &CallId,
-        dispatch: &DispatchState,
+        dispatch: &DispatchState<H>,
     ) -> Result<SandboxAnswer, SandboxError> {
-        let (known, runner) = match dispatch.read() {
-            Dispatch::Sent(known, runner) => (known, runner),
-            Dispatch::NotSent | Dispatch::Answered => return Err(SandboxError::Stopped),
+        let Some((known, runner)) = dispatch.read() else {
+            return Err(SandboxError::Stopped);
         };
         let until = Instant::now() + self.timeouts.stop;
         let (mut told, mut unknown) = (false, 0);
@@ -134,11 +101,11 @@ impl Cluster {
             sleep(AGAIN).await;
         }
         tracing::warn!(
-            plugin.name = known.name,
+            plugin.name = known.name(),
             call.id = %id,
             "a call that was cancelled did not end in time"
         );
-        self.acks.add(id.clone(), &known.uid);
+        self.acks.add(id.clone(), known.uid());
         Err(SandboxError::Stopped)
     }
 }

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 use famulus_core::ids::PersonId;
 use famulus_core::runner::{RunnerCredentials, Runners};
 use famulus_core::sandbox::{SandboxError, SandboxResult};
-use famulus_crds::bearer;
 use famulus_protocol::{CallState, Delivery};
 use subtle::ConstantTimeEq;
 
 use crate::answer;
-use crate::cluster::{Cluster, call_id};
+use crate::calls::{Calls, call_id};
+use crate::home::{Home, KnownPlugin};
 use crate::version;
 
 /// A runner that was not given the newest yet speaks with an older bearer: it keeps as many.
@@ -19,15 +19,15 @@ const OLDER: i64 = 4;
 const NEWER: i64 = 1;
 
 #[async_trait]
-impl Runners for Cluster {
+impl<H: Home> Runners for Calls<H> {
     fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String> {
-        let known = self.table.by_uid(credentials.plugin)?;
-        let now = known.status.rendered;
+        let known = self.home.plugin_by_uid(credentials.plugin)?;
+        let now = known.rendered();
         let current = now.saturating_sub(OLDER).max(0)..=now.saturating_add(NEWER);
-        let expected = bearer::runner(&self.root_key, &known.uid, credentials.rendered);
+        let expected = self.home.bearer(&known, credentials.rendered);
         let right = bool::from(expected.as_bytes().ct_eq(credentials.bearer.as_bytes()));
-        let there = self.table.owns(&known.stem, credentials.from);
-        (right && there && current.contains(&credentials.rendered)).then(|| known.name.clone())
+        let there = self.home.owns(&known, credentials.from);
+        (right && there && current.contains(&credentials.rendered)).then(|| known.name().to_owned())
     }
 
     async fn collect(
@@ -49,7 +49,7 @@ impl Runners for Cluster {
         }
         self.used.result_came(&id);
         let known = self.named(plugin)?;
-        let result = match &self.table.runners(&known.stem)[..] {
+        let result = match &self.home.runners(&known)[..] {
             [runner] => self.explain(result, runner, None).await,
             [] | [_, _, ..] => result,
         };
@@ -57,7 +57,7 @@ impl Runners for Cluster {
         // Its files are with the runner that has the call.
         let mut holder = None;
         if result.runs.iter().any(|run| !run.files.is_empty()) {
-            for runner in self.table.runners(&known.stem) {
+            for runner in self.home.runners(&known) {
                 let state = self.client(&runner, &credentials).state(&id).await;
                 if matches!(state, Ok(CallState::Ended { .. })) {
                     holder = Some(runner);

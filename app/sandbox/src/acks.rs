@@ -3,17 +3,14 @@
 //! A runner keeps a bounded number of results and then takes no calls. So an acknowledgement that
 //! failed is repeated, as long as the runner may still be there.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_protocol::{CallId, Kind};
 use futures::future::join_all;
-use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::cluster::Cluster;
-use crate::plugin::CachedPlugin;
+use crate::calls::Calls;
+use crate::home::{Home, KnownPlugin};
 use crate::wire::WireError;
 
 /// One acknowledgement.
@@ -22,58 +19,38 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(1);
 /// A call that was stopped, or of an async tool, may have to end first.
 const RETRY_FOR: Duration = Duration::from_mins(10);
 
-/// More are dropped: the runner that they are with is long gone, or beyond help.
-const MOST: usize = 1024;
-
-/// By call: the plugin's UID, and since when.
-#[derive(Debug, Default)]
-pub(crate) struct PendingAcks(Mutex<BTreeMap<CallId, (String, Instant)>>);
-
-impl PendingAcks {
-    pub(crate) fn add(&self, id: CallId, plugin: &str) {
-        let mut acks = self.0.lock();
-        if acks.len() < MOST {
-            acks.entry(id).or_insert_with(|| (plugin.to_owned(), Instant::now()));
-        }
-    }
-}
-
-impl Cluster {
+impl<H: Home> Calls<H> {
     /// Has the runner delete a result, now or later.
-    pub(crate) async fn acknowledge_result(&self, known: &Arc<CachedPlugin>, id: CallId) {
+    pub(crate) async fn acknowledge_result(&self, known: &H::Plugin, id: CallId) {
         if !self.try_acknowledge(known, &id).await {
             tracing::debug!(
-                plugin.name = known.name,
+                plugin.name = known.name(),
                 call.id = %id,
                 "a result could not be acknowledged; it is tried again"
             );
-            self.acks.add(id, &known.uid);
+            self.acks.add(id, known.uid());
         }
     }
 
     /// Repeats what was not confirmed.
     pub(crate) async fn retry_acks(&self) {
-        let acks: Vec<(CallId, String, Instant)> = {
-            let acks = self.acks.0.lock();
-            acks.iter().map(|(id, (plugin, since))| (id.clone(), plugin.clone(), *since)).collect()
-        };
+        let acks = self.acks.all();
         let settled = acks.iter().map(|(id, plugin, since)| async move {
-            let Some(known) = self.table.by_uid(plugin) else { return true };
+            let Some(known) = self.home.plugin_by_uid(plugin) else { return true };
             since.elapsed() >= RETRY_FOR || self.try_acknowledge(&known, id).await
         });
         let settled = join_all(settled).await;
-        let mut still = self.acks.0.lock();
         for ((id, ..), settled) in acks.iter().zip(settled) {
             if settled {
-                still.remove(id);
+                self.acks.remove(id);
             }
         }
     }
 
     /// Whether no runner of the plugin keeps the result any more.
-    async fn try_acknowledge(&self, known: &CachedPlugin, id: &CallId) -> bool {
+    async fn try_acknowledge(&self, known: &H::Plugin, id: &CallId) -> bool {
         let credentials = self.credentials(known);
-        let runners = self.table.runners(&known.stem);
+        let runners = self.home.runners(known);
         let told = runners.iter().map(|runner| self.client(runner, &credentials).acknowledge(id));
         let told = timeout(ACKNOWLEDGE, join_all(told)).await.unwrap_or_default();
         let is_unknown = |told: &Result<(), WireError>| match told {
