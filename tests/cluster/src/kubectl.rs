@@ -16,6 +16,9 @@ pub const LONG: Duration = Duration::from_mins(5);
 /// Between two looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
+/// Between two looks at what takes its time: on two cores looks take it from what they wait for.
+const SLOW_LOOK: Duration = Duration::from_secs(1);
+
 pub(crate) fn program() -> String {
     env::var("FAMULUS_TEST_KUBECTL").unwrap_or_else(|_| "kubectl".to_owned())
 }
@@ -82,17 +85,18 @@ pub async fn apply(namespace: &str, manifest: &str) -> Result<String, String> {
     fed(&["-n", namespace, "apply"], manifest).await
 }
 
-/// Waits until `look` finds something, and fails with what it saw last.
+/// Waits until `look` finds something, looking ever more rarely, and fails with what it saw last.
 pub async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
 {
-    let deadline = Instant::now() + limit;
+    let (deadline, mut pause) = (Instant::now() + limit, LOOK);
     loop {
         match look().await {
             Ok(found) => return found,
             Err(seen) => assert!(Instant::now() < deadline, "{what} within {limit:?}: {seen}"),
         }
-        sleep(LOOK).await;
+        sleep(pause).await;
+        pause = (pause * 5 / 4).min(SLOW_LOOK);
     }
 }
