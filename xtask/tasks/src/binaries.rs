@@ -77,7 +77,7 @@ impl Binaries {
             all.extend(of(&message));
         }
         ensure!(!all.is_empty(), "cargo built no tests");
-        // The longest come first, so that none is left over at the end, and the longest are the largest.
+        // The largest mostly take longest, and none of those should be left over at the end.
         all.sort_by_cached_key(|tests| {
             Reverse(fs::metadata(&tests.program).map_or(0, |file| file.len()))
         });
