@@ -111,15 +111,15 @@ impl Binaries {
         Self::is_ordinary(tests) || Self::is_crash(tests)
     }
 
-    /// Runs those that are wanted, also when one has failed.
+    /// Runs those that are wanted, also when one has failed; returns how many tests they were.
     pub(crate) async fn run(
         &self,
         shell: &mut Shell,
         is_wanted: impl Fn(&Tests) -> bool,
         way: &Way<'_>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let (mut waiting, mut running) = (self.all.iter().filter(|one| is_wanted(one)), Vec::new());
-        let mut failed = Vec::new();
+        let (mut failed, mut ran) = (Vec::new(), 0);
         loop {
             while running.len() < way.programs
                 && let Some(next) = waiting.next()
@@ -140,6 +140,7 @@ impl Binaries {
                     None => still.push(one),
                     Some(status) => {
                         let said = one.said()?;
+                        ran += count(&said);
                         println!("{} ({} s)\n{said}", one.title(), one.begun.elapsed().as_secs());
                         if !status.success() {
                             let why = failures::told(&said);
@@ -152,8 +153,15 @@ impl Binaries {
         }
         let failed = failed.join("\n");
         ensure!(failed.is_empty(), "tests failed; all that they said stands above:\n{failed}");
-        Ok(())
+        Ok(ran)
     }
+}
+
+/// How many tests a program says that it runs.
+fn count(said: &str) -> usize {
+    let begin = said.lines().find_map(|line| line.strip_prefix("running "));
+    let number = begin.and_then(|line| line.split(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// The program with tests that a message of cargo's is about, if it is about one.

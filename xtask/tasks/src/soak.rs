@@ -3,7 +3,7 @@
 //! The daily run has a part of each: fewer fresh Pods, deaths, seeds. What stands in a module `soak` of
 //! any test runs here, and properties are tried with many more cases.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::report::Report;
 use xtask_shell::{Shell, cargo, programs, space};
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// One half of it, for who has no hours in one piece
     #[arg(long, value_name = "HALF")]
     only: Option<Half>,
+    /// One long run of the workspace by the beginning of its test's name, and nothing else
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    run: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,7 +36,8 @@ enum Half {
 }
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let wants = |half| args.only.is_none_or(|only| only == half);
+    let only = args.only.or(args.run.as_ref().map(|_| Half::Workspace));
+    let wants = |half| only.is_none_or(|only| only == half);
     let mut report = Report::begin();
     space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
@@ -42,7 +46,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     // Two builds from nothing, which must give the same; beside what mostly waits.
     let images = if wants(Half::Installation) { Some(start_images(&["--twice"])?) } else { None };
     if wants(Half::Workspace) {
-        workspace(shell, &binaries, &mut report).await?;
+        workspace(shell, &binaries, args.run.as_deref(), &mut report).await?;
     }
     if let Some(images) = images {
         images.finish(shell).await?;
@@ -53,10 +57,25 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     Ok(())
 }
 
-async fn workspace(shell: &mut Shell, binaries: &Binaries, report: &mut Report) -> Result<()> {
+/// All long runs, and properties with many cases; or the long runs whose names begin so.
+async fn workspace(
+    shell: &mut Shell,
+    binaries: &Binaries,
+    name: Option<&str>,
+    report: &mut Report,
+) -> Result<()> {
     let scratch = Scratch::start(shell).await?;
     let url = scratch.url();
     let outcome = async {
+        if let Some(name) = name {
+            let (begins, seen) = (format!("{SOAK}{name}"), "--nocapture");
+            let words = [begins.as_str(), seen];
+            let way = Way { programs: 1, threads: 2, database: Some(&url), ..Way::of(&words) };
+            let ran = binaries.run(shell, Binaries::is_local, &way).await?;
+            ensure!(ran > 0, "no long run of the workspace has a name that begins with `{name}`");
+            report.done("what was asked for");
+            return Ok(());
+        }
         let way = Way { programs: 1, threads: 2, database: Some(&url), ..Way::of(&[SOAK]) };
         binaries.run(shell, Binaries::is_local, &way).await?;
         report.done("long runs of the workspace");

@@ -159,7 +159,7 @@ pub(crate) async fn look_at(shell: &mut Shell, binaries: &Binaries, folder: &str
     let program = root().join("target").join(folder).join("famulus").display().to_string();
     let variables = [("FAMULUS_RELEASE_BINARY", program.as_str())];
     let way = Way { variables: &variables, ..Way::of(&[]) };
-    binaries.run(shell, Binaries::is_of_release, &way).await
+    binaries.run(shell, Binaries::is_of_release, &way).await.map(drop)
 }
 
 /// Begins to build the images for tests. What they are made of lies where cargo puts programs, so

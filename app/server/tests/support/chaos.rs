@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How a storm blows.
 #[derive(Clone, Debug)]
 pub(crate) struct Storm {
-    /// Deaths: of a process, or of sessions.
+    /// Processes that are killed; whatever else happens comes on top.
     pub(crate) kills: u32,
     /// Processes at the same time.
     pub(crate) processes: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Storm {
     pub(crate) gap: Range<u64>,
     /// People on chat platforms, by turns on each.
     pub(crate) guests: u32,
-    /// Is told of every hundredth death.
+    /// Is told of every hundredth kill.
     pub(crate) tell: fn(u32),
 }
 
@@ -80,13 +80,13 @@ impl Storm {
         }
     }
 
-    /// Blows until all deaths have happened; afterwards every place has a process again.
+    /// Blows until all were killed; afterwards every place has a process again.
     async fn blow(&self, world: &World, mut seed: Seed) -> Result<Done> {
         let mut done = Done::default();
         let mut frozen: Vec<(usize, Instant)> = Vec::new();
         let mut told = 0;
-        while done.killed + done.cut < self.kills {
-            let hundreds = (done.killed + done.cut) / 100;
+        while done.killed < self.kills {
+            let hundreds = done.killed / 100;
             if hundreds > told {
                 told = hundreds;
                 (self.tell)(hundreds * 100);
@@ -98,7 +98,7 @@ impl Storm {
                 bail!("a process ended although nobody killed it: {status}");
             }
             match seed.below(20) {
-                0..13 => {
+                0..14 => {
                     frozen.retain(|(cold, _)| *cold != place);
                     world.fleet.kill(place).await?;
                     world.fleet.start_in_time(place).await?;
@@ -106,7 +106,7 @@ impl Storm {
                 }
                 // A stop in order, which must be no worse: also of a process that stands still when
                 // it is asked, or while another one stands still and holds what it waits for.
-                13 => {
+                14 => {
                     world.fleet.signal(place, Signal::TERM)?;
                     done.ended_cold += u32::from(!frozen.is_empty());
                     while let Some(next) = frozen.iter().map(|(_, until)| *until).min() {
@@ -117,7 +117,7 @@ impl Storm {
                     world.fleet.start_in_time(place).await?;
                     done.ended += 1;
                 }
-                14..18 => done.cut += cut(world, &mut seed).await?,
+                15..18 => done.cut += cut(world, &mut seed).await?,
                 // At least one process stays awake.
                 _ if frozen.len() + 1 < self.processes
                     && frozen.iter().all(|(cold, _)| *cold != place) =>

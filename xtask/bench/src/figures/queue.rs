@@ -164,7 +164,7 @@ pub(super) const ALL: &[Figure] = &[
     },
     Figure {
         id: "Q4",
-        what: "deaths of processes and database sessions while people talk",
+        what: "processes killed while people talk",
         from: ("deaths", "/kills"),
         unit: Unit::Count,
         goal: Some(Mark::Least(10_000.0)),
