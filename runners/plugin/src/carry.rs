@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::archive::hex;
 use crate::beneath::{Beneath, Kind, Stamp};
 use crate::config::CONFIG_FILE;
 use crate::volume::{Bundled, Record};
+use famulus_bundle::archive::hex;
 
 /// Why the files of a plugin could not be taken over, or are not what they were.
 #[derive(Debug, thiserror::Error)]

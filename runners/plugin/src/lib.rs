@@ -16,7 +16,6 @@
 //! about a manifest names file, key and remedy; no call sees files of another; in a cluster no code
 //! of a plugin runs before the network was found closed, unless its owner accepted an open one.
 
-mod archive;
 mod beneath;
 mod budget;
 pub mod build;
@@ -28,7 +27,6 @@ mod fetch_revision;
 pub mod follow;
 mod keeping;
 mod listen;
-mod manifest;
 mod outcome;
 mod outputs;
 mod own_files;
@@ -42,7 +40,6 @@ mod self_test;
 pub mod settings;
 mod switch;
 pub mod termination;
-mod tree;
 mod volume;
 
 pub use build::lead;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use famulus_protocol::{FILES_BYTES, Kind, Problem};
 use serde_json::{Map, Value};
 
-use crate::manifest::{self, Parameter, ParameterType, ToolManifest};
+use famulus_bundle::manifest::{self, Parameter, ParameterType, ToolManifest};
 
 /// Runs of one call.
 const MOST_RUNS: usize = 64;

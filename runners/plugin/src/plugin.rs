@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{self, BudgetMeter};
 use crate::keeping::Keeping;
-use crate::manifest::{self, ManifestError, ToolManifest};
 use crate::parameters::{self, Input};
 use crate::readiness::Readiness;
 use crate::run::Call;
 use crate::self_test;
 use crate::settings::Sandbox;
 use crate::switch::between_calls;
-use crate::tree::{Tree, executable};
+use famulus_bundle::manifest::{self, ManifestError, ToolManifest};
+use famulus_bundle::{Tree, executable};
 
 /// A plugin on disk. Clones are the same one.
 #[derive(Clone)]

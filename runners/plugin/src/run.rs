@@ -13,13 +13,13 @@ use tokio::task::spawn_blocking;
 
 use crate::budget::BudgetMeter;
 use crate::environment;
-use crate::manifest::ToolManifest;
 use crate::outcome;
 use crate::outputs::{self, FileStamp, OutputTotals, Outputs};
 use crate::parameters::{Input, Source};
 use crate::scratch::Scratch;
 use crate::settings::Sandbox;
-use crate::tree::Tree;
+use famulus_bundle::Tree;
+use famulus_bundle::manifest::ToolManifest;
 
 /// A call that was checked.
 pub(crate) struct Call {

@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 use crate::beneath::Beneath;
 use crate::carry::{self, CarryError};
 use crate::config::Config;
-use crate::manifest;
 use crate::plugin::{Plugin, look};
 use crate::scratch::Scratch;
 use crate::self_test;
 use crate::settings::Sandbox;
-use crate::tree::Tree;
 use crate::volume::Volume;
+use famulus_bundle::Tree;
+use famulus_bundle::manifest;
 
 /// How long a moment without calls is waited for before new ones have to wait too.
 const PATIENCE: Duration = Duration::from_mins(1);

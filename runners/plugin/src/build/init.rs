@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::metered;
 use crate::bundle::Failure;
 use crate::environment;
-use crate::manifest::PluginManifest;
 use crate::scratch::Scratch;
 use crate::settings::{Deadlines, Sandbox};
-use crate::tree::Tree;
+use famulus_bundle::Tree;
+use famulus_bundle::manifest::PluginManifest;
 
 /// Runs it, if there is one, and gives what it wrote.
 pub(super) async fn run(

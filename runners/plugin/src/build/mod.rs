@@ -18,18 +18,18 @@ use std::path::{Path, PathBuf};
 use famulus_protocol::revision::{Built, Bundled, Network, digest};
 use famulus_runner_harness::supervisor::Supervisor;
 
-use crate::archive;
 use crate::beneath::Beneath;
 use crate::bundle::{BUNDLE_FILE, Failure, REPORT_FILE};
 use crate::carry;
 use crate::config::Config;
-use crate::manifest::{self, PluginManifest};
 use crate::probe;
 use crate::scratch::remove;
 use crate::settings::{BuildSettings, Sandbox};
 use crate::termination::output;
-use crate::tree::{Tree, executable};
 use crate::volume::{Record, Volume};
+use famulus_bundle::archive;
+use famulus_bundle::manifest::{self, PluginManifest};
+use famulus_bundle::{Tree, executable};
 
 /// Builds the revision of the step before, and reports.
 pub async fn build(settings: &BuildSettings) -> Built {

@@ -10,10 +10,10 @@ use famulus_runner_harness::supervisor::Supervisor;
 
 use super::init::{Step, in_tree, words};
 use crate::bundle::Failure;
-use crate::manifest::{self, PluginManifest};
 use crate::scratch::Scratch;
 use crate::settings::Sandbox;
-use crate::tree::Tree;
+use famulus_bundle::Tree;
+use famulus_bundle::manifest::{self, PluginManifest};
 
 /// How long the packages of one script may take.
 const DEADLINE: Duration = Duration::from_mins(5);

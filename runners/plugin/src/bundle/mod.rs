@@ -8,20 +8,19 @@
 //! Nothing of the plugin is executed here. The process holds the runner's bearer, and ends before
 //! the container begins that runs the plugin's init script.
 
-mod describe;
 mod source;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use famulus_bundle::{DescribeError, archive, describe};
 use famulus_protocol::paths;
 use famulus_protocol::revision::{
     BUNDLE_KEPT, BuildFailure, BuildOrder, BuildSource, Bundled, Description, digest,
 };
 use famulus_runner_harness::{App, AppError, Credentials};
 
-use crate::archive;
 use crate::scratch::remove;
 use crate::settings::BundleSettings;
 use crate::termination::failure;
@@ -85,6 +84,15 @@ impl Failure {
     }
 }
 
+impl From<DescribeError> for Failure {
+    fn from(error: DescribeError) -> Self {
+        match error {
+            DescribeError::Manifest(complaints) => Self::manifest(complaints),
+            DescribeError::Disk(error) => Self::disk("the plugin's tree")(error),
+        }
+    }
+}
+
 /// Makes the bundle, hands it to the app, and reports.
 pub async fn bundle(settings: &BundleSettings) -> Bundled {
     match make(settings).await {
@@ -101,7 +109,7 @@ async fn make(settings: &BundleSettings) -> Result<Bundled, Failure> {
     remove(&tree).and_then(|()| fs::create_dir(&tree)).map_err(Failure::disk("the work folder"))?;
 
     let commit = source::obtain(&order, settings, &app, &tree).await?;
-    let description = describe::describe(&tree, &order.plugin, commit)?;
+    let description = describe(&tree, &order.plugin, commit)?;
     let made = archive::pack(&tree, &bundle).map_err(|error| Failure::build(error.to_string()))?;
     let revision = match &order.source {
         BuildSource::Revision(kept) if *kept != made => {

@@ -91,10 +91,12 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("famulus-protocol", &[]),
+    ("famulus-bundle", &["famulus-protocol"]),
     ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE]),
     (
         "famulus-runner",
         &[
+            "famulus-bundle",
             "famulus-protocol",
             "famulus-runner-harness",
             ERRORS,

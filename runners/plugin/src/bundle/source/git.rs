@@ -14,9 +14,9 @@ use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
 use super::address::Repository;
 use super::git_run::{Git, GitError};
 use super::inline::put;
-use crate::archive::{ArchiveError, Names, link_stays};
 use crate::bundle::Failure;
 use crate::settings::BundleSettings;
+use famulus_bundle::archive::{ArchiveError, Names, link_stays};
 
 /// Deadlines in seconds: for a question, for what is sent, for work without a network.
 const ASK: u64 = 30;

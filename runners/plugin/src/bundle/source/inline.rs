@@ -7,8 +7,8 @@ use std::path::Path;
 
 use famulus_protocol::revision::BuildFile;
 
-use crate::archive::Names;
 use crate::bundle::Failure;
+use famulus_bundle::archive::Names;
 
 /// Writes them. One that begins with `#!` is executable.
 pub(super) fn write(files: &[BuildFile], tree: &Path) -> Result<(), Failure> {

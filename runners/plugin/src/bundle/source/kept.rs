@@ -6,8 +6,8 @@ use famulus_protocol::paths;
 use famulus_protocol::revision::{BUNDLE_BYTES, digest};
 use famulus_runner_harness::{App, AppError};
 
-use crate::archive;
 use crate::bundle::Failure;
+use famulus_bundle::archive;
 
 /// Fetches it into a file, and trusts nothing but its digest.
 pub(crate) async fn fetch(revision: &str, app: &App, file: &Path) -> Result<(), Failure> {

@@ -13,8 +13,8 @@ use famulus_protocol::revision::{BuildOrder, BuildSource};
 use famulus_runner_harness::App;
 
 use super::Failure;
-use crate::archive;
 use crate::settings::BundleSettings;
+use famulus_bundle::archive;
 
 /// Puts the files of the order into an empty folder. The commit, where there is one.
 pub(super) async fn obtain(

@@ -13,7 +13,7 @@ use super::{ArchiveError, Names, link_stays};
 
 /// Writes the bundle of a folder, and gives its digest. Folders without files are not in it, and
 /// neither is what belongs to git.
-pub(crate) fn pack(folder: &Path, to: &Path) -> Result<String, ArchiveError> {
+pub fn pack(folder: &Path, to: &Path) -> Result<String, ArchiveError> {
     let mut paths = Vec::new();
     walk(folder, "", &mut paths)?;
     paths.sort();

@@ -7,28 +7,28 @@ use super::fields::{Fields, json};
 use crate::tree::is_relative;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToolManifest {
-    pub(crate) name: String,
-    pub(crate) description: String,
+pub struct ToolManifest {
+    pub name: String,
+    pub description: String,
     /// Relative to the tool's folder.
-    pub(crate) entrypoint: String,
+    pub entrypoint: String,
     /// Its result comes later.
-    pub(crate) is_async: bool,
+    pub is_async: bool,
     /// Its calls may run beside each other.
-    pub(crate) is_concurrent: bool,
-    pub(crate) parameters: Vec<Parameter>,
+    pub is_concurrent: bool,
+    pub parameters: Vec<Parameter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
-    pub(crate) name: String,
-    pub(crate) kind: ParameterType,
-    pub(crate) description: String,
+pub struct Parameter {
+    pub name: String,
+    pub kind: ParameterType,
+    pub description: String,
 }
 
 /// The four types of the guide, and three that plugins use beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParameterType {
+pub enum ParameterType {
     String,
     Integer,
     Number,
@@ -49,7 +49,7 @@ const TYPES: [(&str, ParameterType); 7] = [
 ];
 
 impl ParameterType {
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 }
@@ -91,7 +91,7 @@ impl ToolManifest {
     }
 
     /// The parameters in words: what a caller who was wrong needs.
-    pub(crate) fn schema(&self) -> String {
+    pub fn schema(&self) -> String {
         if self.parameters.is_empty() {
             return format!("`{}` takes no parameters", self.name);
         }

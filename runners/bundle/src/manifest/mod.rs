@@ -6,20 +6,20 @@ mod tool;
 
 use std::io;
 
-pub(crate) use fields::kind;
-pub(crate) use plugin::PluginManifest;
-pub(crate) use tool::{Parameter, ParameterType, ToolManifest};
+pub use fields::kind;
+pub use plugin::PluginManifest;
+pub use tool::{Parameter, ParameterType, ToolManifest};
 
 use crate::tree::Tree;
 
 /// What is wrong with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {what}; {remedy}")]
-pub(crate) struct ManifestError {
+pub struct ManifestError {
     /// Relative to the plugin's folder.
-    pub(crate) file: String,
-    pub(crate) what: String,
-    pub(crate) remedy: String,
+    pub file: String,
+    pub what: String,
+    pub remedy: String,
 }
 
 impl ManifestError {
@@ -38,14 +38,14 @@ impl ManifestError {
 }
 
 /// Reads the plugin's manifest.
-pub(crate) fn plugin(tree: &Tree) -> Result<PluginManifest, ManifestError> {
+pub fn plugin(tree: &Tree) -> Result<PluginManifest, ManifestError> {
     let file = "manifest.json";
     let text = tree.read(file).map_err(|error| ManifestError::unreadable(file, &error))?;
     PluginManifest::read(file, &text)
 }
 
 /// Reads the manifest of a tool, whose folder has its name.
-pub(crate) fn tool(tree: &Tree, name: &str) -> Result<ToolManifest, ManifestError> {
+pub fn tool(tree: &Tree, name: &str) -> Result<ToolManifest, ManifestError> {
     let file = format!("{name}/manifest.json");
     let text = tree.read(&file).map_err(|error| ManifestError::unreadable(&file, &error))?;
     ToolManifest::read(&file, name, &text)

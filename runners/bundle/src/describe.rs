@@ -1,24 +1,34 @@
 //! Manifests, validated all together, become what the app is told of a revision.
 
+use std::io;
 use std::path::Path;
 
 use famulus_protocol::revision::{Description, INSTRUCTION_LETTERS, ToolDescription};
 use serde_json::{Map, json};
 
-use super::Failure;
 use crate::manifest::{self, PluginManifest, ToolManifest};
 use crate::tree::{Tree, executable};
 
 /// Complaints that are named at once.
 const MOST_COMPLAINTS: usize = 8;
 
-/// Reads the manifests of a tree. Everything that is wrong is said at once.
-pub(super) fn describe(
+/// Why a tree is not described.
+#[derive(Debug, thiserror::Error)]
+pub enum DescribeError {
+    /// A line for each thing that is wrong, with file, key and remedy.
+    #[error("{0}")]
+    Manifest(String),
+    #[error("the plugin's tree cannot be read: {0}")]
+    Disk(#[from] io::Error),
+}
+
+/// Reads the manifests of a tree of the plugin `expected`. Everything that is wrong is said at once.
+pub fn describe(
     root: &Path,
     expected: &str,
     commit: Option<String>,
-) -> Result<Description, Failure> {
-    let tree = Tree::open(root).map_err(Failure::disk("the plugin's tree"))?;
+) -> Result<Description, DescribeError> {
+    let tree = Tree::open(root)?;
     let mut complaints = Vec::new();
     let plugin = match manifest::plugin(&tree) {
         Ok(plugin) => {
@@ -33,7 +43,7 @@ pub(super) fn describe(
     };
     let mut tools = Vec::new();
     let has_init = plugin.as_ref().is_some_and(|plugin| plugin.init.is_some());
-    for name in tree.tools().map_err(Failure::disk("the plugin's tree"))? {
+    for name in tree.tools()? {
         match manifest::tool(&tree, &name) {
             Ok(tool) => {
                 complaints.extend(entrypoint(&tree, &tool, has_init));
@@ -48,7 +58,7 @@ pub(super) fn describe(
         if more > 0 {
             complaints.push(format!("and {more} more"));
         }
-        return Err(Failure::manifest(complaints.join("\n")));
+        return Err(DescribeError::Manifest(complaints.join("\n")));
     };
     Ok(Description {
         plugin: plugin.name,
@@ -161,7 +171,8 @@ mod tests {
         write(base.path(), "t/run", "#!/bin/sh\n", 0o644);
         write(base.path(), "u/manifest.json", "{}", 0o644);
         let failure = describe(base.path(), "p", None).unwrap_err();
-        let lines: Vec<&str> = failure.message.lines().collect();
+        let message = failure.to_string();
+        let lines: Vec<&str> = message.lines().collect();
         assert_eq!(
             lines,
             [
@@ -173,8 +184,8 @@ mod tests {
         );
         let empty = tempfile::tempdir().unwrap();
         let failure = describe(empty.path(), "p", None).unwrap_err();
-        assert_eq!(failure.reason, "ManifestInvalid");
-        assert!(failure.message.contains("manifest.json: the file cannot be read"));
+        assert!(matches!(&failure, DescribeError::Manifest(_)), "{failure:?}");
+        assert!(failure.to_string().contains("manifest.json: the file cannot be read"));
     }
 
     #[test]

@@ -11,21 +11,21 @@ const LONGEST_NAME: usize = 64;
 
 /// The manifest, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PluginManifest {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) instructions: Option<String>,
-    pub(crate) init: Option<Init>,
-    pub(crate) config: Vec<ConfigKey>,
+pub struct PluginManifest {
+    pub name: String,
+    pub description: String,
+    pub instructions: Option<String>,
+    pub init: Option<Init>,
+    pub config: Vec<ConfigKey>,
 }
 
 /// A script that runs when a revision is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Init {
+pub struct Init {
     /// Relative to the plugin's folder.
-    pub(crate) entrypoint: String,
+    pub entrypoint: String,
     /// It may take longer.
-    pub(crate) is_async: bool,
+    pub is_async: bool,
 }
 
 impl PluginManifest {

@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What a value is, in words.
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

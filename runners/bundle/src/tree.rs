@@ -12,21 +12,21 @@ const MANIFEST_BYTES: u64 = 256 * 1024;
 
 /// A tree as it was when a call came: the link to the active one is followed once.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { root: path.canonicalize()? })
     }
 
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Reads a small file of the tree.
-    pub(crate) fn read(&self, relative: &str) -> io::Result<String> {
+    pub fn read(&self, relative: &str) -> io::Result<String> {
         let path = self.inside(relative)?;
         // A pipe in its place is not waited for.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
@@ -42,7 +42,7 @@ impl Tree {
     }
 
     /// The path of something in the tree, links followed as long as they stay in it.
-    pub(crate) fn inside(&self, relative: &str) -> io::Result<PathBuf> {
+    pub fn inside(&self, relative: &str) -> io::Result<PathBuf> {
         let path = self.root.join(relative).canonicalize()?;
         if path.starts_with(&self.root) {
             return Ok(path);
@@ -51,7 +51,7 @@ impl Tree {
     }
 
     /// Names of the folders that have a manifest, in order.
-    pub(crate) fn tools(&self) -> io::Result<Vec<String>> {
+    pub fn tools(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.root)? {
             let Ok(name) = entry?.file_name().into_string() else { continue };
@@ -71,7 +71,7 @@ pub(crate) fn is_relative(path: &str) -> bool {
 }
 
 /// What is wrong with a file that is to be executed, and what to do.
-pub(crate) fn executable(path: &Path) -> Result<(), String> {
+pub fn executable(path: &Path) -> Result<(), String> {
     let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
         return Err("it is no regular file".to_owned());

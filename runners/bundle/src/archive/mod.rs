@@ -15,13 +15,13 @@ use std::path::Path;
 use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
 use sha2::{Digest, Sha256};
 
-pub(crate) use pack::pack;
-pub(crate) use path::{Names, link_stays};
-pub(crate) use unpack::unpack;
+pub use pack::pack;
+pub use path::{Names, link_stays};
+pub use unpack::unpack;
 
 /// Why files cannot be a bundle, or a bundle cannot be files.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ArchiveError {
+pub enum ArchiveError {
     #[error("the path `{path}` {what}")]
     Path { path: String, what: &'static str },
     #[error(
@@ -43,19 +43,19 @@ pub(crate) enum ArchiveError {
 }
 
 impl ArchiveError {
-    pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.display().to_string();
         move |source| Self::Disk { path, source }
     }
 }
 
 /// The digest of a file as it names a revision.
-pub(crate) fn digest(path: &Path) -> io::Result<String> {
+pub fn digest(path: &Path) -> io::Result<String> {
     Ok(format!("sha256:{}", hex(File::open(path)?)?))
 }
 
 /// The digits of what can be read.
-pub(crate) fn hex(mut from: impl Read) -> io::Result<String> {
+pub fn hex(mut from: impl Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 64 * 1024];
     loop {

@@ -10,14 +10,14 @@ const LONGEST_PART: usize = 255;
 
 /// The names of a bundle, each once, none beneath a file.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub struct Names {
     /// Whether it is a folder that some name implies.
     known: BTreeMap<String, bool>,
 }
 
 impl Names {
     /// Takes a path that is a file's or a link's.
-    pub(crate) fn take(&mut self, path: &str) -> Result<(), ArchiveError> {
+    pub fn take(&mut self, path: &str) -> Result<(), ArchiveError> {
         let refuse = |what| Err(ArchiveError::Path { path: path.escape_debug().to_string(), what });
         if path.is_empty() || path.len() > LONGEST {
             return refuse("is empty or too long; shorten it");
@@ -53,7 +53,7 @@ impl Names {
 /// Only leading `..` are allowed. They count from a folder of the bundle, which is never a link, so
 /// that what they come to is what it looks like; what follows leads downwards or through another
 /// link of which the same holds.
-pub(crate) fn link_stays(path: &str, target: &str) -> bool {
+pub fn link_stays(path: &str, target: &str) -> bool {
     if target.is_empty() || target.len() > LONGEST || target.chars().any(char::is_control) {
         return false;
     }

@@ -12,7 +12,7 @@ use super::{ArchiveError, Names, link_stays};
 
 /// Writes what the bundle holds, and gives the paths. Links are made when all files are there, so
 /// that no file is written through one.
-pub(crate) fn unpack(bundle: &Path, into: &Path) -> Result<Vec<String>, ArchiveError> {
+pub fn unpack(bundle: &Path, into: &Path) -> Result<Vec<String>, ArchiveError> {
     let disk = || ArchiveError::disk(bundle);
     let file = File::open(bundle).map_err(disk())?;
     if file.metadata().map_err(disk())?.len() > BUNDLE_BYTES {
