@@ -305,9 +305,12 @@ pub(super) async fn messages(
     let rows: Vec<MessageRow> = sqlx::query_as(
         "select id, conversation_id, turn_id, turn_ord, seq, role, external_id, parts, seen, model,
                 moved_from
-         from message where $1::uuid is null or turn_id = $1
+         from message
+         where $1 or (turn_id = $2
+                      and conversation_id = (select conversation_id from turn where id = $2))
          order by conversation_id, turn_ord, seq",
     )
+    .bind(turn.is_none())
     .bind(turn)
     .fetch_all(admin)
     .await?;
