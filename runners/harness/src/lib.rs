@@ -30,6 +30,8 @@ mod harness;
 mod limits;
 mod live;
 mod mount;
+pub mod mounts;
+pub mod namespaces;
 pub mod pieces;
 mod refusal;
 mod result_budget;

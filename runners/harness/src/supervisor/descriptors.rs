@@ -8,7 +8,7 @@ const FIRST: libc::c_uint = 3;
 /// Marks every open descriptor but the standard ones to be closed when another program is executed,
 /// also those that were inherited without the mark.
 #[expect(unsafe_code, reason = "close_range has no safe wrapper")]
-pub(super) fn close_on_exec() -> io::Result<()> {
+pub fn close_on_exec() -> io::Result<()> {
     // SAFETY: it takes no pointer and with this flag closes nothing now, so that every descriptor
     // of this process stays valid.
     let done = unsafe {

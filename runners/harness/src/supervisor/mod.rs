@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use famulus_protocol::Isolation;
 use serde::{Deserialize, Serialize};
 
+pub use descriptors::close_on_exec;
 pub use memory::MemoryWatch;
 pub use run::{Supervisor, SupervisorError};
 

@@ -20,9 +20,11 @@ use rustix::mount::{
     mount_remount, unmount,
 };
 use rustix::process::{DumpableBehavior, chdir, getgid, getuid, pivot_root, set_dumpable_behavior};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::UnshareFlags;
 
 use super::Confinement;
+use crate::mounts::{self, Mounted};
+use crate::namespaces;
 
 /// Folders of every system that no plugin has anything in; the new root is made in one of them.
 const PLACES: [&str; 4] = ["/mnt", "/media", "/srv", "/home"];
@@ -50,11 +52,9 @@ pub(super) fn build(confinement: &Confinement) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(unsafe_code, reason = "the wrapper covers flags that would share descriptors")]
 fn enter_namespaces() -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    // SAFETY: descriptors are not unshared, and this process has one thread.
-    unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }?;
+    namespaces::leave(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // Its own files in /proc are root's while it is not dumpable.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     fs::write("/proc/self/setgroups", "deny")?;
@@ -128,34 +128,10 @@ fn above(places: &BTreeMap<PathBuf, bool>, path: &Path) -> Option<bool> {
     path.ancestors().skip(1).find_map(|folder| places.get(folder).copied())
 }
 
-/// Something that is mounted, and what it forbids already: that cannot be taken back here.
-#[derive(Debug, PartialEq)]
-struct Mounted {
-    point: PathBuf,
-    flags: MountFlags,
-}
-
 /// What is mounted beneath the new root, which is left out.
 fn mounted_beneath(root: &Path) -> io::Result<Vec<Mounted>> {
-    let all = fs::read_to_string("/proc/self/mountinfo")?;
-    let mounted = all.lines().filter_map(parse);
+    let mounted = mounts::read()?.into_iter();
     Ok(mounted.filter(|one| one.point.starts_with(root) && one.point != root).collect())
-}
-
-/// Reads a line of `mountinfo`: the fifth field is where, the sixth how.
-fn parse(line: &str) -> Option<Mounted> {
-    let mut fields = line.split(' ').skip(4);
-    let point = PathBuf::from(fields.next()?);
-    let flags = fields.next()?.split(',').map(|option| match option {
-        "nosuid" => MountFlags::NOSUID,
-        "nodev" => MountFlags::NODEV,
-        "noexec" => MountFlags::NOEXEC,
-        "noatime" => MountFlags::NOATIME,
-        "nodiratime" => MountFlags::NODIRATIME,
-        "relatime" => MountFlags::RELATIME,
-        _ => MountFlags::empty(),
-    });
-    Some(Mounted { point, flags: flags.collect() })
 }
 
 #[cfg(test)]
@@ -201,14 +177,5 @@ mod tests {
         let view = View::of(&confinement);
         assert_eq!(view.places, [(base.path().to_owned(), false), (inner.clone(), true)].into());
         assert!(view.is_written(&inner) && !view.is_written(base.path()));
-    }
-
-    #[test]
-    fn what_a_mount_forbids_is_kept() {
-        let line =
-            "36 35 98:0 /mnt1 /mnt/dev/pts rw,nosuid,noexec,noatime master:1 - ext3 /dev/root rw";
-        let flags = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::NOATIME;
-        assert_eq!(parse(line), Some(Mounted { point: "/mnt/dev/pts".into(), flags }));
-        assert_eq!(parse("36 35"), None);
     }
 }
