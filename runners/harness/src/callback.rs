@@ -72,7 +72,7 @@ impl CallbackSender {
     ) -> Delivered {
         let call = result.call.clone();
         let Some(address) = Address::parse(&callback.url) else {
-            tracing::error!(call.id = %call, "a callback is no plain http URL: its result waits to be fetched");
+            tracing::error!(call.id = %call, "a callback is neither a plain http URL nor a socket's: its result waits to be fetched");
             return Delivered::Undeliverable;
         };
         let mut delivery = Delivery { version: VERSION, plugin, result };

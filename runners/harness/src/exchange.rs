@@ -15,7 +15,6 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::io::ReaderStream;
 
@@ -53,14 +52,14 @@ pub enum AppError {
 }
 
 impl App {
-    /// `None` for what is no plain `http` URL.
+    /// `None` for what is no plain `http` URL, and no socket's.
     pub fn new(url: &str, credentials: Credentials) -> Option<Self> {
         Some(Self { base: Address::parse(url)?, credentials })
     }
 
     /// Whether it is there. Needs no bearer.
     pub async fn ping(url: &str, patience: Duration) -> Result<(), String> {
-        let address = Address::parse(url).ok_or("it is no plain http URL")?;
+        let address = Address::parse(url).ok_or("it is no plain http URL, and no socket's")?;
         let request = Request::get(paths::PING).header(header::HOST, &address.authority);
         let request = request.body(Body::empty()).map_err(|error| error.to_string())?;
         let asked = exchange(&address, request, async |response| Ok(response.status()));
@@ -185,8 +184,7 @@ pub(crate) async fn exchange<T>(
     request: Request<Body>,
     read: impl AsyncFnOnce(Response<Incoming>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let socket = TcpStream::connect((address.host.as_str(), address.port));
-    let socket = socket.await.map_err(|error| format!("no connection: {error}"))?;
+    let socket = address.connect().await.map_err(|error| format!("no connection: {error}"))?;
     let handshake = http1::handshake(TokioIo::new(socket)).await;
     let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
     let answer = async {

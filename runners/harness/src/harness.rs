@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_lifecycle::{OnExit, Tasks};
-use tokio::net::TcpListener;
 use tokio::time::{Instant, interval, timeout_at};
 
 use crate::bearer::Bearer;
 use crate::call_store::CallStore;
 use crate::callback::{CallbackSender, RetryPolicy};
 use crate::calls::{Calls, Counts};
+use crate::endpoint::Listener;
 use crate::handlers;
 use crate::limits::Limits;
 use crate::serve::serve;
@@ -38,7 +38,7 @@ pub enum HarnessError {
 /// What a runner is made of.
 pub struct Parts {
     pub work: Arc<dyn Work>,
-    pub listener: TcpListener,
+    pub listener: Listener,
     pub bearer: Bearer,
     /// The folder in which calls are kept; nothing that runs may reach it.
     pub kept: PathBuf,

@@ -22,6 +22,7 @@ mod bearer;
 mod call_store;
 mod callback;
 mod calls;
+mod endpoint;
 mod exchange;
 mod files;
 mod handlers;
@@ -43,6 +44,7 @@ mod work;
 
 pub use bearer::{Bearer, Credentials};
 pub use callback::RetryPolicy;
+pub use endpoint::{Endpoint, Listener, NoEndpoint};
 pub use exchange::{App, AppError};
 pub use harden::{HardenError, harden};
 pub use harness::{Harness, HarnessError, Parts};

@@ -13,13 +13,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::bearer::Bearer;
+use crate::endpoint::{Connection, Listener};
 use crate::refusal::Refusal;
 
 /// The most that is kept of a head, and of an answer that is not taken yet.
@@ -36,7 +36,7 @@ const CONNECTIONS: usize = 256;
 
 /// Serves until the token ends, then lets answers that are on their way finish.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     router: Router,
     bearer: Bearer,
     shutdown: CancellationToken,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
             accepted = accepted => accepted,
         };
         match accepted {
-            Ok((socket, _peer)) => {
+            Ok(socket) => {
                 let (router, bearer) = (router.clone(), Arc::clone(&bearer));
                 let shutdown = shutdown.clone();
                 connections.spawn(async move {
@@ -75,15 +75,11 @@ pub(crate) async fn serve(
 }
 
 async fn connection(
-    socket: TcpStream,
+    socket: Connection,
     router: Router,
     bearer: Arc<Bearer>,
     shutdown: CancellationToken,
 ) {
-    // Without it a line of progress waits for the acknowledgement of the one before.
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "a socket option was refused");
-    }
     let service = service_fn(move |request: Request<Incoming>| {
         let (router, bearer) = (router.clone(), Arc::clone(&bearer));
         async move { Ok::<_, Infallible>(answer(router, &bearer, request.map(Body::new)).await) }

@@ -1,18 +1,34 @@
-//! Where the runner listens: over IPv6 and IPv4 alike, as Pods of one cluster may have either.
+//! Where the runner listens: over IPv6 and IPv4 alike, as Pods of one cluster may have either, or at a socket.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use famulus_runner_harness::{Endpoint, Listener};
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::sleep;
 
 /// All addresses of a Pod, whichever kind they are.
 pub(crate) const EVERYWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// Listens on an address. On a node without IPv6, all addresses are those of IPv4.
-pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// Listens at an endpoint. On a node without IPv6, all addresses are those of IPv4; a socket that a runner
+/// left is replaced.
+pub async fn listen(at: &Endpoint) -> io::Result<Listener> {
+    match at {
+        Endpoint::Address(address) => listen_on(*address).await.map(Listener::Tcp),
+        Endpoint::Socket(path) => {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            UnixListener::bind(path).map(Listener::Unix)
+        }
+    }
+}
+
+async fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Err(error) if address.ip() == EVERYWHERE && has_no_ipv6(&error) => {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
@@ -21,12 +37,22 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Waits until somebody listens on an address of this Pod.
-pub async fn is_listened_to(address: SocketAddr) {
+/// Waits until somebody listens at an endpoint of this Pod.
+pub async fn is_listened_to(at: &Endpoint) {
     const AGAIN: Duration = Duration::from_millis(20);
-    let ip = if address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address.ip() };
-    while TcpStream::connect((ip, address.port())).await.is_err() {
+    while connects(at).await.is_err() {
         sleep(AGAIN).await;
+    }
+}
+
+async fn connects(at: &Endpoint) -> io::Result<()> {
+    match at {
+        Endpoint::Socket(path) => UnixStream::connect(path).await.map(drop),
+        Endpoint::Address(address) => {
+            let own = || IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let ip = if address.ip().is_unspecified() { own() } else { address.ip() };
+            TcpStream::connect((ip, address.port())).await.map(drop)
+        }
     }
 }
 
@@ -43,20 +69,27 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_waits_for_a_listener_goes_on_when_there_is_one() {
-        let first = listen(SocketAddr::new(EVERYWHERE, 0)).await.unwrap();
-        let address = first.local_addr().unwrap();
-        is_listened_to(address).await;
-        drop(first);
-        let waits = is_listened_to(address);
-        tokio::pin!(waits);
-        assert!(timeout(Duration::from_millis(200), &mut waits).await.is_err());
-        let _second = listen(address).await.unwrap();
-        timeout(Duration::from_secs(10), waits).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let first = listen_on(SocketAddr::new(EVERYWHERE, 0)).await.unwrap();
+        let address = Endpoint::Address(first.local_addr().unwrap());
+        let socket = Endpoint::Socket(folder.path().join("socket"));
+        for (first, at) in
+            [(Listener::Tcp(first), address), (listen(&socket).await.unwrap(), socket)]
+        {
+            is_listened_to(&at).await;
+            drop(first);
+            let waits = is_listened_to(&at);
+            tokio::pin!(waits);
+            assert!(timeout(Duration::from_millis(200), &mut waits).await.is_err());
+            // What the first one left of a socket is in nobody's way.
+            let _second = listen(&at).await.unwrap();
+            timeout(Duration::from_secs(10), waits).await.unwrap();
+        }
     }
 
     #[tokio::test]
     async fn who_comes_over_either_kind_of_address_is_heard() {
-        let listener = listen(SocketAddr::new(EVERYWHERE, 0)).await.unwrap();
+        let listener = listen_on(SocketAddr::new(EVERYWHERE, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let there = TcpStream::connect((host, port)).await;

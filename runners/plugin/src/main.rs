@@ -6,6 +6,7 @@
 //! famulus-runner bundle     makes a revision of a source and hands it to the app
 //! famulus-runner build      makes a tree of a revision on the plugin's volume
 //! famulus-runner await      waits until the one that serves beside it listens
+//! famulus-runner launch     makes a sandbox of one machine, and runs a program in it
 //! ```
 //!
 //! All settings are variables of its environment (`FAMULUS_RUNNER_…`). The same program is also the
@@ -16,7 +17,6 @@ mod step;
 use std::env;
 use std::fs::DirBuilder;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,12 +24,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_errors::chain;
+use famulus_launcher::Asked;
 use famulus_lifecycle::{OnExit, Signals, Tasks};
 use famulus_runner::follow::{Follower, watch_network};
 use famulus_runner::settings::{Cluster, Settings, SettingsError};
 use famulus_runner::{Keeping, Plugin, lead, listen};
 use famulus_runner_harness::supervisor::{Stage, Supervisor, SupervisorError};
-use famulus_runner_harness::{Bearer, HardenError, Harness, HarnessError, Mount, Parts, harden};
+use famulus_runner_harness::{
+    Bearer, Endpoint, HardenError, Harness, HarnessError, Listener, Mount, Parts, harden,
+};
 use famulus_telemetry::{Config, Format, Redactor};
 
 use step::Step;
@@ -51,8 +54,8 @@ enum Failed {
     Bearer { path: PathBuf, source: io::Error },
     #[error("the folder {path} cannot be made; give the runner's user the folder above it")]
     Folder { path: PathBuf, source: io::Error },
-    #[error("the runner cannot listen on {address}; see who uses it")]
-    Listen { address: SocketAddr, source: io::Error },
+    #[error("the runner cannot listen on {at}; see who uses it")]
+    Listen { at: Endpoint, source: io::Error },
     #[error(transparent)]
     Harness(#[from] HarnessError),
     #[error("the report cannot be written to {path}; set FAMULUS_RUNNER_TERMINATION_LOG to a file")]
@@ -63,6 +66,9 @@ enum Failed {
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
+    if let Some(asked) = Asked::of(&arguments) {
+        return asked.run();
+    }
     if let Some(stage) = Stage::of(arguments.iter().cloned()) {
         return stage.run();
     }
@@ -112,10 +118,18 @@ async fn run() -> Result<(), Failed> {
     }
 
     let supervisor = Supervisor::new()?;
-    let address = settings.listen;
-    let listener = listen(address).await.map_err(|source| Failed::Listen { address, source })?;
-    if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, "the runner listens");
+    let at = settings.listen;
+    let listener = match listen(&at).await {
+        Ok(listener) => listener,
+        Err(source) => return Err(Failed::Listen { at, source }),
+    };
+    match &listener {
+        Listener::Tcp(bound) => {
+            if let Ok(address) = bound.local_addr() {
+                tracing::info!(%address, "the runner listens");
+            }
+        }
+        Listener::Unix(_) => tracing::info!(socket = %at, "the runner listens"),
     }
     let mut hidden = vec![settings.bearer];
     hidden.extend(settings.sandbox.packages.files());

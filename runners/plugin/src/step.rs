@@ -83,9 +83,9 @@ impl Step {
                 report(&settings.termination, built, code)
             }
             Self::Await => {
-                let address = Settings::read(env::vars_os())?.listen;
+                let at = Settings::read(env::vars_os())?.listen;
                 // Whoever does not listen by then is told to end all the same.
-                let heard = timeout(LONGEST_START, is_listened_to(address)).await;
+                let heard = timeout(LONGEST_START, is_listened_to(&at)).await;
                 Ok(if heard.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
         }

@@ -23,6 +23,7 @@
 
 mod call;
 mod health;
+pub mod launch;
 mod outcome;
 pub mod paths;
 mod problem;

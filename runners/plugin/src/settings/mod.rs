@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
-use famulus_runner_harness::{Limits, RetryPolicy};
+use famulus_runner_harness::{Endpoint, Limits, RetryPolicy};
 use famulus_settings::{Error, Given, Program};
 
 use crate::listen::EVERYWHERE;
@@ -54,7 +54,7 @@ pub enum SettingsError {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the app finds the runner.
-    pub listen: SocketAddr,
+    pub listen: Endpoint,
     /// A file with the bearer of the app.
     pub bearer: PathBuf,
     /// Where calls and their results are kept.
@@ -173,8 +173,8 @@ impl Settings {
         let settings = Self {
             listen: given.or(
                 "LISTEN",
-                SocketAddr::new(EVERYWHERE, 8090),
-                "an address with a port",
+                Endpoint::Address(SocketAddr::new(EVERYWHERE, 8090)),
+                "an address with a port, or `unix:` and the path of a socket",
             )?,
             bearer,
             kept: given.needed("KEPT", FOLDER)?,

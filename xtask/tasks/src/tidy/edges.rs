@@ -93,10 +93,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-protocol", &[]),
     ("famulus-bundle", &["famulus-protocol"]),
     ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE]),
+    ("famulus-launcher", &["famulus-protocol", "famulus-runner-harness"]),
     (
         "famulus-runner",
         &[
             "famulus-bundle",
+            "famulus-launcher",
             "famulus-protocol",
             "famulus-runner-harness",
             ERRORS,

@@ -1,0 +1,80 @@
+//! Sandboxes of one machine: a process in namespaces of its own, with a root that holds the system's
+//! programs and what it was given, and nothing else.
+//!
+//! ```text
+//! launch (outside) ─► user namespace, if it is no root ─► mount, pid, network, ipc, uts, cgroup
+//!      │ ends with who started it, and with it all                      │
+//!      └─► enter (inside, the first process) ─► new root ─► loopback ─► user, no capabilities
+//!                                                                   ─► looked at ─► the program
+//! ```
+//!
+//! Refuses to know what the program is and what it is for.
+//!
+//! Invariants: nothing is executed in a sandbox of which a part is missing: whatever cannot be made, or is
+//! not found as it was to be, ends it with a message that names the remedy. No process of a sandbox outlives
+//! who started it. What it was not given it cannot name: no socket, no file and no process of the host.
+
+mod error;
+mod etc;
+mod inside;
+mod loopback;
+mod outside;
+mod privileges;
+mod proof;
+mod root;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use famulus_protocol::launch::{LAUNCH, Launch, NOT_LAUNCHED};
+
+pub use error::LaunchError;
+
+/// The first word of the process inside.
+const ENTER: &str = "enter";
+
+/// What the launcher is asked by its arguments.
+pub struct Asked {
+    order: OsString,
+    /// Of the process inside: the namespaces that it must not be in.
+    outside: Option<OsString>,
+}
+
+impl Asked {
+    /// `None`: the arguments are for somebody else.
+    pub fn of(arguments: &[OsString]) -> Option<Self> {
+        match arguments {
+            [word, order] if word == LAUNCH => Some(Self { order: order.clone(), outside: None }),
+            [word, order, outside] if word == ENTER => {
+                Some(Self { order: order.clone(), outside: Some(outside.clone()) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Launches, in a process that has one thread. Returns when the sandbox has ended, with the code of its
+    /// program, or when there was none.
+    pub fn run(self) -> ExitCode {
+        let done = self.order().and_then(|order| match &self.outside {
+            Some(outside) => {
+                let outside = outside.to_str().unwrap_or_default();
+                inside::enter(&order, outside).map(|never| match never {})
+            }
+            None => outside::launch(&order, &self.order),
+        });
+        match done {
+            Ok(code) => code,
+            Err(error) => {
+                // Nobody is left to tell when standard error is gone.
+                let _gone = writeln!(io::stderr(), "famulus-runner: {error}");
+                ExitCode::from(NOT_LAUNCHED)
+            }
+        }
+    }
+
+    fn order(&self) -> Result<Launch, LaunchError> {
+        let text = self.order.to_str().unwrap_or_default();
+        serde_json::from_str(text).map_err(LaunchError::Order)
+    }
+}

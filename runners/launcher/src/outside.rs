@@ -1,0 +1,116 @@
+//! The process outside: makes the namespaces, starts the process inside, and ends with who started it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus, Stdio};
+
+use famulus_protocol::launch::Launch;
+use famulus_runner_harness::namespaces::leave;
+use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
+use rustix::thread::UnshareFlags;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::LaunchError;
+use crate::{ENTER, privileges, proof};
+
+/// What a shell adds to the number of the signal that ended a process.
+const SIGNALLED: u8 = 128;
+
+/// Makes a sandbox and waits for its end. Standard input is a pipe whose other end is held by who started
+/// this: its end is the sandbox's.
+pub(crate) fn launch(order: &Launch, text: &OsStr) -> Result<ExitCode, LaunchError> {
+    check(order)?;
+    let outside = proof::namespaces().map_err(LaunchError::Namespaces)?;
+    if !getuid().is_root() {
+        own_users().map_err(LaunchError::UserNamespace)?;
+    }
+    own_namespaces().map_err(LaunchError::Namespaces)?;
+    if !getuid().is_root() {
+        privileges::lend().map_err(LaunchError::privileges("rights to make it"))?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(LaunchError::Process)?.block_on(attend(text, &outside))
+}
+
+fn check(order: &Launch) -> Result<(), LaunchError> {
+    let wrong = |what: &str| Err(LaunchError::Wrong(what.to_owned()));
+    match (getuid().is_root(), order.user) {
+        (true, None | Some(0)) => wrong("it names no user, and nothing in a sandbox is root's"),
+        (false, Some(_)) => wrong("it names a user, and only root may become another"),
+        (true, Some(_)) | (false, None) => Ok(()),
+    }
+}
+
+/// A user namespace in which this user is itself and there is nobody else.
+fn own_users() -> io::Result<()> {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    leave(UnshareFlags::NEWUSER)?;
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+/// The processes that are started from now on are alone.
+fn own_namespaces() -> io::Result<()> {
+    leave(
+        UnshareFlags::NEWNS
+            | UnshareFlags::NEWPID
+            | UnshareFlags::NEWNET
+            | UnshareFlags::NEWIPC
+            | UnshareFlags::NEWUTS
+            | UnshareFlags::NEWCGROUP,
+    )
+}
+
+async fn attend(order: &OsStr, outside: &str) -> Result<ExitCode, LaunchError> {
+    // Whoever has namespaces for its children starts no thread.
+    let starter = io::stdin().as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
+    let mut starter = starter.map_err(LaunchError::Starter)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(LaunchError::Process)?;
+    let mut child = Command::new("/proc/self/exe")
+        .args([OsStr::new(ENTER), order, OsStr::new(outside)])
+        .env_clear()
+        // It sees by its end that this process is gone.
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(LaunchError::Process)?;
+    // Who waits for a child would close it.
+    let _held = child.stdin.take();
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let mut nothing = [0; 64];
+    loop {
+        tokio::select! {
+            ended = child.wait() => return ended.map(code).map_err(LaunchError::Process),
+            _asked = terminated.recv() => {
+                if let Some(pid) = pid {
+                    // It may end in this moment.
+                    let _gone = kill_process(pid, Signal::TERM);
+                }
+            }
+            read = starter.read(&mut nothing) => if !matches!(read, Ok(1..)) {
+                return end(child).await;
+            },
+        }
+    }
+}
+
+/// Ends the process inside, and with it every other one.
+async fn end(mut child: Child) -> Result<ExitCode, LaunchError> {
+    child.kill().await.map_err(LaunchError::Process)?;
+    Err(LaunchError::Alone)
+}
+
+fn code(status: ExitStatus) -> ExitCode {
+    let signalled = || status.signal().and_then(|signal| u8::try_from(signal).ok());
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => ExitCode::from(code),
+        None => ExitCode::from(SIGNALLED.saturating_add(signalled().unwrap_or(0))),
+    }
+}

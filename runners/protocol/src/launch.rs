@@ -1,0 +1,48 @@
+//! What a sandbox of one machine is made of: told by who starts it, made by the launcher.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The first word of the launcher's arguments; the second is a [`Launch`] as JSON.
+pub const LAUNCH: &str = "launch";
+
+/// The exit code of a launcher that made no sandbox. Why stands on its standard error.
+pub const NOT_LAUNCHED: u8 = 125;
+
+/// An order to the launcher. It holds no secret: arguments of a process are read by others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    /// An empty folder of the launcher's user, over which the new root is mounted; sandboxes may share it.
+    pub root: PathBuf,
+    /// The id of the user and the group that everything in the sandbox has, where the launcher is root.
+    /// Otherwise it has that of the launcher.
+    pub user: Option<u32>,
+    pub places: Vec<Place>,
+    pub network: LaunchNetwork,
+    /// All variables of the program.
+    pub variables: BTreeMap<String, String>,
+    /// The program, by its path in the sandbox, and its arguments.
+    pub command: Vec<String>,
+}
+
+/// Something that is seen in a sandbox beside the system's programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// A file or a folder outside. Without one it is an empty folder in memory.
+    pub from: Option<PathBuf>,
+    /// Where it is inside: an absolute path.
+    pub to: PathBuf,
+    pub writable: bool,
+}
+
+/// What is reached over the network of a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchNetwork {
+    /// Nothing but itself.
+    None,
+}
