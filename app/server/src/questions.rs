@@ -55,15 +55,16 @@ fn buttons(code: &str) -> [Button; 2] {
     ]
 }
 
-/// What whoever is asked reads. A press may be lost, so the words stand there, too.
+/// What whoever is asked reads. A press may be lost, and not every channel has buttons, so the words stand
+/// there in any case.
 fn question(unasked: &Unasked) -> String {
     let Unasked { person, code, summary, shown, .. } = unasked;
     let person = person.as_ref().map_or_else(String::new, |name| format!(", for {},", plain(name)));
     let arguments = shortened(shown, SHOWN);
     let fence = fence_for(&arguments);
     format!(
-        "May I{person} {}?\n\n{fence}\n{arguments}\n{fence}\n\nPress a button, or write \
-         `/approve {code}` or `/deny {code}`.",
+        "May I{person} {}?\n\n{fence}\n{arguments}\n{fence}\n\nAnswer with `/approve {code}` or \
+         `/deny {code}`.",
         plain(summary)
     )
 }

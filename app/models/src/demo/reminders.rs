@@ -40,8 +40,26 @@ pub(crate) fn create(note: &str, when: When, memo: &Memo<'_>) -> Result<String, 
     Ok(format!("I will remind you: {note} (next at {next})"))
 }
 
+/// As one says the first numbers.
+const WORDS: [&[&str]; 10] = [
+    &["a", "an", "one"],
+    &["two"],
+    &["three"],
+    &["four"],
+    &["five"],
+    &["six"],
+    &["seven"],
+    &["eight"],
+    &["nine"],
+    &["ten"],
+];
+
 fn seconds(count: &str, unit: &str) -> Option<i64> {
-    let count: i64 = if matches!(count, "a" | "an") { 1 } else { count.parse().ok()? };
+    let said = WORDS.iter().position(|words| words.contains(&count));
+    let count = match said {
+        Some(before) => before as i64 + 1,
+        None => count.parse().ok()?,
+    };
     let unit = match unit.trim_end_matches('s') {
         "second" => 1,
         "minute" => 60,
@@ -70,6 +88,8 @@ mod tests {
         };
         check("in 10 minutes", Some(When::In(600)));
         check("In an hour", Some(When::In(3600)));
+        check("in one minute", Some(When::In(60)));
+        check("every ten minutes", Some(When::Every(600)));
         check("every minute", Some(When::Every(60)));
         check("every 2 days", Some(When::Every(172_800)));
         check("every day at 9", Some(When::Daily { hour: 9, minute: 0 }));

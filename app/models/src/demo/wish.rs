@@ -84,7 +84,8 @@ fn note_of(text: &str) -> String {
 }
 
 fn in_text(text: &str) -> Vec<Wish> {
-    let mut wishes: Vec<Wish> = clauses(text).into_iter().filter_map(wish).collect();
+    let text = without_marks(text);
+    let mut wishes: Vec<Wish> = clauses(&text).into_iter().filter_map(wish).collect();
     wishes.dedup();
     // A greeting in front of a wish is only a greeting.
     if wishes.len() > 1 {
@@ -94,6 +95,12 @@ fn in_text(text: &str) -> Vec<Wish> {
         wishes.push(Wish::Other);
     }
     wishes
+}
+
+/// Without the lines in which a fence begins and ends, as around words that were heard: nobody said them.
+fn without_marks(text: &str) -> String {
+    let is_mark = |line: &&str| line.starts_with("--- ") && line.ends_with(" ---");
+    text.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Cuts a text where something new is asked for.
@@ -157,6 +164,9 @@ mod tests {
             one(text, Wish::Help);
         }
         one("Remember that my cat is called Miso.", miso.clone());
+        // As words that were heard come over the wire.
+        let heard = "voice.ogg\n--- the words in it; ends at ab12 ---\nremember that the tea is green\n--- ab12 ---";
+        one(heard, Wish::Remember(s("the tea is green")));
         one("remember I like salt and pepper", Wish::Remember(s("I like salt and pepper")));
         check("Remember that my cat is called Miso. What time is it?", &[miso.clone(), Wish::Time]);
         check("remember that my cat is called Miso and tell me the time", &[miso, Wish::Time]);
