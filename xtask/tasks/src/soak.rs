@@ -36,7 +36,7 @@ enum Half {
 }
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let only = args.only.or(args.run.as_ref().map(|_| Half::Workspace));
+    let only = args.only.or_else(|| args.run.as_ref().map(|_| Half::Workspace));
     let wants = |half| only.is_none_or(|only| only == half);
     let mut report = Report::begin();
     space::say()?;
