@@ -6,6 +6,10 @@ use famulus_protocol::{ANSWER_BYTES, RESULT_BYTES, Reason};
 use serde_json::json;
 
 use crate::support::{Bench, failure_of, lives, text_of, until};
+use tokio::sync::Mutex;
+
+/// Two bombs at once share the processors with those who are to end them: each waits for the other.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test]
 async fn a_tool_that_ignores_the_request_to_end_is_killed() {
@@ -118,6 +122,7 @@ async fn a_result_of_many_runs_is_as_large_as_one_may_be() {
 
 #[tokio::test]
 async fn a_fork_bomb_is_bounded_and_leaves_nobody() {
+    let _alone = ALONE.lock().await;
     let bench = Bench::new();
     // Bounded by itself when nobody has bounded it: the test may fail, the machine must not.
     let bomb = "#!/usr/bin/env python3\nimport os, time\nend = time.time() + 60\n\
@@ -154,6 +159,7 @@ while time.time() < end:
 
 #[tokio::test]
 async fn a_fork_bomb_that_never_rests_is_ended() {
+    let _alone = ALONE.lock().await;
     // Without a user of its own nothing would bound it while it is ended.
     assert!(Bench::has_own_user(), "this test must be run by root");
     let bench = Bench::new();
