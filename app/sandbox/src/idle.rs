@@ -60,19 +60,17 @@ impl<H: Home> Calls<H> {
 
     /// Lets its runners end, if nobody used it for long enough and this process is the one that does.
     async fn scale_down(&self, known: &H::Plugin) {
-        let may = self.demand.may_stop(known.uid(), known.idle(), STOP_AGAIN).await;
-        match may {
+        let failed = |error: String| {
+            tracing::warn!(
+                plugin.name = known.name(),
+                error,
+                "an idle plugin could not be scaled to zero"
+            );
+        };
+        match self.demand.may_stop(known.uid(), known.idle(), STOP_AGAIN).await {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => {
-                let error = chain(&error);
-                tracing::warn!(
-                    plugin.name = known.name(),
-                    error,
-                    "an idle plugin could not be scaled to zero"
-                );
-                return;
-            }
+            Err(error) => return failed(chain(&error)),
         }
         match self.home.end(known).await {
             Ok(()) => tracing::info!(plugin.name = known.name(), "scaling an idle plugin to zero"),
@@ -82,14 +80,7 @@ impl<H: Home> Calls<H> {
                     "an idle plugin is not scaled to zero: it changed meanwhile"
                 );
             }
-            Err(error) => {
-                let error = chain(&error);
-                tracing::warn!(
-                    plugin.name = known.name(),
-                    error,
-                    "an idle plugin could not be scaled to zero"
-                );
-            }
+            Err(error) => failed(chain(&error)),
         }
     }
 }

@@ -74,12 +74,6 @@ impl Listener {
     }
 }
 
-impl From<TcpListener> for Listener {
-    fn from(listener: TcpListener) -> Self {
-        Self::Tcp(listener)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@
 //! Refuses to know what the program is and what it is for.
 //!
 //! Invariants: nothing is executed in a sandbox of which a part is missing: whatever cannot be made, or is
-//! not found as it was to be, ends it with a message that names the remedy. No process of a sandbox outlives
+//! not found as it was to be, ends it and is named, with the remedy where the machine refuses namespaces. No process of a sandbox outlives
 //! who started it. What it was not given it cannot name: no socket, no file and no process of the host.
 
 mod error;

@@ -1,5 +1,6 @@
 //! The root of a sandbox: an empty one, the system's programs, and what the order names.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -19,6 +20,9 @@ use crate::{etc, privileges};
 /// Folders of the system's programs, or the links that lead into the first of them.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
+/// Folders that the sandbox makes of its own.
+const OWN: [&str; 3] = ["dev", "etc", "proc"];
+
 /// Devices that programs use everywhere.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
@@ -32,6 +36,7 @@ const LINKS: [(&str, &str); 4] = [
 /// Nothing of the machine is left but what is named here. What may not be written is read-only, what is not
 /// a device is none, and no file gives its owner's rights to who executes it.
 pub(crate) fn build(order: &Launch) -> Result<(), LaunchError> {
+    order.places.iter().try_for_each(|place| check(order, place))?;
     let root = Root { path: &order.root };
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(failed("mounts of its own"))?;
@@ -113,11 +118,6 @@ impl Root<'_> {
     }
 
     fn show(&self, order: &Launch, place: &Place) -> Result<(), LaunchError> {
-        let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-        if !place.to.is_absolute() || !place.to.components().all(plain) {
-            let path = place.to.display();
-            return Err(LaunchError::Wrong(format!("{path} is no path of a sandbox")));
-        }
         if let Some(from) = &place.from {
             return self.bind(from, &place.to);
         }
@@ -125,9 +125,39 @@ impl Root<'_> {
         let options = format!("mode=700,size=256m,uid={},gid={}", user.as_raw(), group.as_raw());
         let at = self.folder(&place.to)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        let options = std::ffi::CString::new(options).unwrap_or_default();
+        let options =
+            CString::new(options).map_err(|error| LaunchError::root("its memory")(error.into()))?;
         mount("memory", at, "tmpfs", flags, options.as_c_str()).map_err(failed("its memory"))
     }
+}
+
+/// A place lies beside all others: within one of the sandbox's own or of somebody's who may put a link there,
+/// what is made for it could be made elsewhere.
+fn check(order: &Launch, place: &Place) -> Result<(), LaunchError> {
+    let wrong = |why: &str| Err(LaunchError::Wrong(format!("{} {why}", place.to.display())));
+    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    let Some(first) = top(&place.to).filter(|_| place.to.components().all(plain)) else {
+        return wrong("is no path of a sandbox");
+    };
+    if SYSTEM.iter().chain(&OWN).any(|name| first == Path::new(name)) {
+        return wrong("belongs to the sandbox itself");
+    }
+    let around = order.places.iter().filter(|other| place.to.starts_with(&other.to));
+    if around.count() > 1 {
+        return wrong("lies in another place");
+    }
+    Ok(())
+}
+
+/// The first name of an absolute path.
+fn top(path: &Path) -> Option<&Path> {
+    path.strip_prefix("/").ok()?.iter().next().map(Path::new)
+}
+
+/// Whether something of this name is to be in the root.
+pub(crate) fn is_in_root(order: &Launch, name: &Path) -> bool {
+    SYSTEM.iter().chain(&OWN).any(|own| name == Path::new(own))
+        || order.places.iter().any(|place| top(&place.to) == Some(name))
 }
 
 /// The new root is the root, and the old one is nowhere.
@@ -157,10 +187,9 @@ pub(crate) fn taken(order: &Launch, point: &Path) -> Option<MountFlags> {
     if point.starts_with("/dev") {
         return Some(MountFlags::NOSUID | MountFlags::NOEXEC);
     }
-    let around = order.places.iter().filter(|place| point.starts_with(&place.to));
-    let nearest = around.max_by_key(|place| place.to.components().count());
+    let mut written = order.places.iter().filter(|place| place.writable);
     let common = MountFlags::NOSUID | MountFlags::NODEV;
-    let is_written = nearest.is_some_and(|place| place.writable);
+    let is_written = written.any(|place| point.starts_with(&place.to));
     Some(if is_written { common } else { common | MountFlags::RDONLY })
 }
 
@@ -187,7 +216,7 @@ mod tests {
         let order = Launch {
             root: "/r".into(),
             user: None,
-            places: vec![place("/given", false), place("/given/own", true), place("/state", true)],
+            places: vec![place("/given", false), place("/own", true), place("/state", true)],
             network: LaunchNetwork::None,
             variables: BTreeMap::new(),
             command: Vec::new(),
@@ -202,8 +231,8 @@ mod tests {
         check("/usr", Some(false));
         check("/usr/share/a place", Some(false));
         check("/given", Some(false));
-        check("/given/own", Some(true));
-        check("/given/owner", Some(false));
+        check("/own", Some(true));
+        check("/owner", Some(false));
         check("/state/beneath", Some(true));
         check("/dev/null", Some(true));
         check("/proc", None);

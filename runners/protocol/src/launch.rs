@@ -32,9 +32,10 @@ pub struct Launch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// A file or a folder outside. Without one it is an empty folder in memory.
+    /// A file or a folder outside, whose path nobody but the launcher's user can change. Without one it is an
+    /// empty folder in memory.
     pub from: Option<PathBuf>,
-    /// Where it is inside: an absolute path.
+    /// Where it is inside: an absolute path that lies in no other place and in no folder of the system's.
     pub to: PathBuf,
     pub writable: bool,
 }

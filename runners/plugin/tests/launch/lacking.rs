@@ -52,6 +52,13 @@ fn an_order_that_asks_for_what_must_not_be_is_refused() {
         let place = |to: &str| Place { from: None, to: to.into(), writable: true };
         check(&|bench| bench.order.places.push(place("relative")), "no path of a sandbox");
         check(&|bench| bench.order.places.push(place("/own/../..")), "no path of a sandbox");
+        check(&|bench| bench.order.places.push(place("/")), "in another place");
+        for own in ["/dev/disk", "/proc", "/etc/ssh", "/usr/local", "/bin"] {
+            check(&|bench| bench.order.places.push(place(own)), "belongs to the sandbox itself");
+        }
+        // A link that a plugin left in what it may write would lead root elsewhere.
+        check(&|bench| bench.order.places.push(place("/own/within")), "lies in another place");
+        check(&|bench| bench.order.places.push(place("/own")), "lies in another place");
         let absent = Place { from: Some("/absent".into()), ..place("/there") };
         check(&|bench| bench.order.places.push(absent.clone()), "/absent");
         let user = |user| move |bench: &mut Bench| bench.order.user = user;
