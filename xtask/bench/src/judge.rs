@@ -327,7 +327,7 @@ mod tests {
                 let row = rows.iter().find(|row| row.what.starts_with(what)).unwrap();
                 row.cells.as_ref().unwrap()[4].clone()
             };
-            assert_eq!([verdict("deaths of"), verdict("messages lost")], verdicts);
+            assert_eq!([verdict("processes killed"), verdict("messages lost")], verdicts);
         };
         check(10_000, 0, ["goal: met", "needed: met"]);
         check(9_999, 1, ["goal: **missed**", "**needed: missed**"]);
