@@ -36,7 +36,7 @@ mod soak {
         // Each waits for its processes most of the time, so two fit beside each other.
         for _ in 0..4 {
             let both = super::Barrier::new(2);
-            let storm = |_| super::deaths(1_250, 12, 50..200, &both);
+            let storm = |_| super::deaths(1_250, 6, 50..200, &both);
             super::try_join_all((0..2).map(storm)).await?;
         }
         Ok(())
