@@ -7,8 +7,9 @@
 use crate::{
     app::{Api, App},
     body, callback,
-    fairness::{Share, Shares},
+    fairness::Shares,
     guard,
+    listeners::{Admission, ListenerGroup, Listeners},
     min_rate::MinRate,
     problem::Problem,
     routes::{self, lookup::Listener},
@@ -32,7 +33,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     sync::{Notify, Semaphore},
     task::JoinSet,
     time::Instant,
@@ -85,50 +86,6 @@ impl Api {
         tokio::join!(front, back);
         Ok(())
     }
-}
-
-/// The sockets that the API listens on.
-#[derive(Debug)]
-pub struct Listeners {
-    pub public: TcpListener,
-    pub internal: TcpListener,
-    /// For sandboxes, where there are some.
-    pub callback: Option<TcpListener>,
-}
-
-/// Listeners that share their places.
-enum ListenerGroup {
-    Front(TcpListener, TcpListener),
-    /// Everybody who comes here has an address of their own, which a proxy's clients have not.
-    Callback(TcpListener, Arc<Shares>),
-}
-
-impl ListenerGroup {
-    async fn accept(&self) -> (io::Result<(TcpStream, SocketAddr)>, Listener) {
-        match self {
-            Self::Front(public, internal) => tokio::select! {
-                accepted = public.accept() => (accepted, Listener::Public),
-                accepted = internal.accept() => (accepted, Listener::Internal),
-            },
-            Self::Callback(listener, _) => (listener.accept().await, Listener::Callback),
-        }
-    }
-
-    /// What a connection from this address holds while it lasts.
-    fn admit(&self, peer: IpAddr) -> Admission {
-        match self {
-            Self::Front(..) => Admission::Free,
-            Self::Callback(_, shares) => {
-                shares.take(peer).map_or(Admission::Refused, Admission::Share)
-            }
-        }
-    }
-}
-
-enum Admission {
-    Free,
-    Share(Share),
-    Refused,
 }
 
 /// Takes connections in, so many at once, until the shutdown, and waits for their end.
