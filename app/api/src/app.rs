@@ -4,12 +4,18 @@ use crate::{
     auth::CallerCache, body_memory::BodyMemory, config::Config, limits::Limiter,
     readiness::Readiness, routes::lookup::Routes,
 };
-use famulus_core::{Clock, ids::TokenId, linking::Linker, runner::Runners, sandbox::Sandboxes};
+use famulus_core::{
+    Clock,
+    ids::TokenId,
+    linking::Linker,
+    runner::{Origin, Runners},
+    sandbox::Sandboxes,
+};
 use famulus_reception::Reception;
 use famulus_store::Store;
 use famulus_viewers::Hub;
 use jiff::Timestamp;
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -73,8 +79,8 @@ pub struct Grantable {
 pub(crate) struct App {
     pub(crate) api: Api,
     pub(crate) callers: CallerCache,
-    /// Wrong credentials, by address.
-    pub(crate) failures: Limiter<IpAddr>,
+    /// Wrong credentials, by who sent them.
+    pub(crate) failures: Limiter<Origin>,
     pub(crate) requests: Limiter<Option<TokenId>>,
     pub(crate) memory: BodyMemory,
     pub(crate) routes: Routes,

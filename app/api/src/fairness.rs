@@ -1,15 +1,18 @@
-//! Shares of a listener's places, so that no address takes those of another.
+//! Shares of a listener's places, so that nobody takes those of another.
+//!
+//! Who comes through a door of its own has its share as an address has.
 //!
 //! ```text
-//! 0 ─── any address, up to PER_ADDRESS ─── CONNECTIONS - FIRST ─── the first of an address ─── CONNECTIONS
+//! 0 ─── any address, up to PER_ORIGIN ─── CONNECTIONS - FIRST ─── the first of an address ─── CONNECTIONS
 //! ```
 //!
 //! Refuses to know what is said on a connection: who has said nothing yet counts like everybody else.
 //! What holds: an address that holds no connection gets one, unless so many addresses are there that
 //! even those that are kept for the first of each are taken.
 
+use famulus_core::runner::Origin;
 use parking_lot::Mutex;
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 /// Connections of one listener, counted by address.
 pub(crate) struct Shares {
@@ -21,8 +24,8 @@ pub(crate) struct Shares {
 pub(crate) struct ShareLimits {
     /// Connections at once.
     pub(crate) all: usize,
-    /// Those of one address.
-    pub(crate) per_address: usize,
+    /// Those of one address, or of one door.
+    pub(crate) per_origin: usize,
     /// Of all, those that only an address gets that holds none.
     pub(crate) first: usize,
 }
@@ -30,7 +33,7 @@ pub(crate) struct ShareLimits {
 #[derive(Default)]
 struct Held {
     all: usize,
-    by_address: HashMap<IpAddr, Holder>,
+    by_origin: HashMap<Origin, Holder>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -43,7 +46,7 @@ struct Holder {
 /// The place of one connection; it is free again when this is dropped.
 pub(crate) struct Share {
     shares: Arc<Shares>,
-    address: IpAddr,
+    from: Origin,
 }
 
 impl Shares {
@@ -51,24 +54,23 @@ impl Shares {
         Arc::new(Self { limits, held: Mutex::default() })
     }
 
-    /// A place for a connection from this address, if it may have one more.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Share> {
-        let ShareLimits { all, per_address, first } = self.limits;
-        let address = address.to_canonical();
+    /// A place for a connection from there, if it may have one more.
+    pub(crate) fn take(self: &Arc<Self>, from: &Origin) -> Option<Share> {
+        let ShareLimits { all, per_origin, first } = self.limits;
         let mut held = self.held.lock();
         let full = held.all + first >= all;
-        let holder = held.by_address.entry(address).or_default();
-        if holder.connections >= per_address || (full && holder.connections > 0) {
+        let holder = held.by_origin.entry(from.clone()).or_default();
+        if holder.connections >= per_origin || (full && holder.connections > 0) {
             if !std::mem::replace(&mut holder.refused, true) {
                 let connections = holder.connections;
-                tracing::warn!(%address, connections, "an address holds all connections that it may");
+                tracing::warn!(%from, connections, "an address holds all connections that it may");
             }
             metrics::counter!("famulus_connections_refused_total").increment(1);
             return None;
         }
         holder.connections += 1;
         held.all += 1;
-        Some(Share { shares: Arc::clone(self), address })
+        Some(Share { shares: Arc::clone(self), from: from.clone() })
     }
 }
 
@@ -76,10 +78,10 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut held = self.shares.held.lock();
         held.all -= 1;
-        if let Some(holder) = held.by_address.get_mut(&self.address) {
+        if let Some(holder) = held.by_origin.get_mut(&self.from) {
             holder.connections -= 1;
             if holder.connections == 0 {
-                held.by_address.remove(&self.address);
+                held.by_origin.remove(&self.from);
             }
         }
     }
@@ -88,19 +90,22 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     #[test]
     fn an_address_gets_its_share_and_the_first_of_each_has_room() {
-        let shares = Shares::new(ShareLimits { all: 8, per_address: 3, first: 3 });
-        let address = |last: u8| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+        let shares = Shares::new(ShareLimits { all: 8, per_origin: 3, first: 3 });
+        let address = |last: u8| Origin::from(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
         let take = |last: u8, count: usize| -> Vec<Share> {
-            (0..count).filter_map(|_| shares.take(address(last))).collect()
+            (0..count).filter_map(|_| shares.take(&address(last))).collect()
         };
         let one = take(1, 9);
         assert_eq!(one.len(), 3);
         let mapped = Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped();
-        assert!(shares.take(IpAddr::V6(mapped)).is_none(), "the same address, written otherwise");
+        assert!(
+            shares.take(&IpAddr::V6(mapped).into()).is_none(),
+            "the same address, written otherwise"
+        );
         let two = take(2, 9);
         assert_eq!(two.len(), 2, "the rest is kept for those who have none");
         let firsts: Vec<Share> = (3..6).flat_map(|last| take(last, 9)).collect();
@@ -108,11 +113,12 @@ mod tests {
         drop(one);
         assert_eq!(take(2, 9).len(), 0, "still fewer are free than are kept");
         drop(firsts);
-        let other = shares.take(IpAddr::V6(Ipv6Addr::LOCALHOST));
-        assert!(other.is_some());
+        let other = shares.take(&IpAddr::V6(Ipv6Addr::LOCALHOST).into());
+        let door = shares.take(&Origin::Door("p".into()));
+        assert!(other.is_some() && door.is_some());
         assert_eq!(take(2, 9).len(), 1);
-        drop((two, other));
+        drop((two, other, door));
         let held = shares.held.lock();
-        assert_eq!((held.all, held.by_address.len()), (0, 0));
+        assert_eq!((held.all, held.by_origin.len()), (0, 0));
     }
 }

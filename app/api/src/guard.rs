@@ -11,14 +11,15 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
     response::Response,
 };
-use std::{net::IpAddr, sync::Arc};
+use famulus_core::runner::Origin;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Lets a request through, with its caller in the extensions.
 pub(crate) async fn admit(
     app: &Arc<App>,
     parts: &mut Parts,
-    peer: IpAddr,
+    from: &Origin,
     listener: Listener,
 ) -> Result<(), Problem> {
     if let Some(what) = auth::credential_in(&parts.uri) {
@@ -36,7 +37,7 @@ pub(crate) async fn admit(
         }
         RouteMatch::Route(_) | RouteMatch::WrongMethod { .. } | RouteMatch::Nothing => {}
     }
-    let caller = authenticate(app, &parts.headers, peer).await?;
+    let caller = authenticate(app, &parts.headers, from).await?;
     if changes_something(&parts.method) {
         same_origin(&parts.headers)?;
     }
@@ -74,7 +75,7 @@ fn wrong_method(method: &Method, allow: String) -> Problem {
 async fn authenticate(
     app: &Arc<App>,
     headers: &HeaderMap,
-    peer: IpAddr,
+    from: &Origin,
 ) -> Result<Arc<famulus_core::person::Caller>, Problem> {
     let now = Instant::now();
     let hash = auth::token_hash(headers);
@@ -83,13 +84,13 @@ async fn authenticate(
         (Some(caller), _) => Some(caller),
         // An address that sent too many wrong ones is not even looked up.
         (None, Some(hash)) => {
-            app.failures.check(&peer, now).map_err(too_many_failures)?;
+            app.failures.check(from, now).map_err(too_many_failures)?;
             app.callers.look_up(&app.api.store, hash, now).await?
         }
         (None, None) => None,
     };
     let Some(caller) = caller else {
-        app.failures.take(&peer, now).map_err(too_many_failures)?;
+        app.failures.take(from, now).map_err(too_many_failures)?;
         return Err(auth::unauthorized());
     };
     app.requests.take(&caller.token, now).map_err(|seconds| {

@@ -4,20 +4,33 @@ use crate::{
     fairness::{Share, Shares},
     routes::lookup::Listener,
 };
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
+use famulus_core::runner::Origin;
+use std::{io, sync::Arc};
+use tokio::{
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::mpsc,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio_util::{either::Either, sync::CancellationToken};
 
 /// The sockets that the API listens on.
 #[derive(Debug)]
 pub struct Listeners {
     pub public: TcpListener,
     pub internal: TcpListener,
-    /// For sandboxes, where there are some.
+    /// For sandboxes that have addresses, where there are some.
     pub callback: Option<TcpListener>,
+    /// For sandboxes that have a door of their own: each serves from when it comes until it is closed.
+    pub doors: Option<mpsc::Receiver<Door>>,
+}
+
+/// A socket that stands in the sandboxes of one plugin and nowhere else, which proves whose a call is.
+#[derive(Debug)]
+pub struct Door {
+    /// The UID of the plugin.
+    pub plugin: Arc<str>,
+    pub listener: UnixListener,
+    /// Ends it, and every connection that came through it.
+    pub closed: CancellationToken,
 }
 
 /// Listeners that share their places.
@@ -25,25 +38,46 @@ pub(crate) enum ListenerGroup {
     Front(TcpListener, TcpListener),
     /// Everybody who comes here has an address of their own, which a proxy's clients have not.
     Callback(TcpListener, Arc<Shares>),
+    Door(Door, Arc<Shares>),
+}
+
+/// Somebody who has come.
+pub(crate) struct Arrived {
+    pub(crate) socket: Either<TcpStream, UnixStream>,
+    pub(crate) from: Origin,
+    pub(crate) listener: Listener,
 }
 
 impl ListenerGroup {
-    pub(crate) async fn accept(&self) -> (io::Result<(TcpStream, SocketAddr)>, Listener) {
-        match self {
+    /// Cancel safe.
+    pub(crate) async fn accept(&self) -> io::Result<Arrived> {
+        let (tcp, listener) = match self {
             Self::Front(public, internal) => tokio::select! {
                 accepted = public.accept() => (accepted, Listener::Public),
                 accepted = internal.accept() => (accepted, Listener::Internal),
             },
             Self::Callback(listener, _) => (listener.accept().await, Listener::Callback),
+            Self::Door(door, _) => {
+                let (socket, _nameless) = door.listener.accept().await?;
+                let from = Origin::Door(Arc::clone(&door.plugin));
+                let socket = Either::Right(socket);
+                return Ok(Arrived { socket, from, listener: Listener::Callback });
+            }
+        };
+        let (socket, peer) = tcp?;
+        // Without it an answer waits for the acknowledgement of the one before.
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "a socket option was refused");
         }
+        Ok(Arrived { socket: Either::Left(socket), from: peer.ip().into(), listener })
     }
 
-    /// What a connection from this address holds while it lasts.
-    pub(crate) fn admit(&self, peer: IpAddr) -> Admission {
+    /// What a connection from there holds while it lasts.
+    pub(crate) fn admit(&self, from: &Origin) -> Admission {
         match self {
             Self::Front(..) => Admission::Free,
-            Self::Callback(_, shares) => {
-                shares.take(peer).map_or(Admission::Refused, Admission::Share)
+            Self::Callback(_, shares) | Self::Door(_, shares) => {
+                shares.take(from).map_or(Admission::Refused, Admission::Share)
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     body, callback,
     fairness::Shares,
     guard,
-    listeners::{Admission, ListenerGroup, Listeners},
+    listeners::{Admission, Arrived, Door, ListenerGroup, Listeners},
     min_rate::MinRate,
     problem::Problem,
     routes::{self, lookup::Listener},
@@ -22,23 +22,18 @@ use axum::{
     http::Method,
     response::{IntoResponse, Response},
 };
+use famulus_core::runner::Origin;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use std::{
-    convert::Infallible,
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use tokio::{
-    net::TcpStream,
-    sync::{Notify, Semaphore},
+    io::{AsyncRead, AsyncWrite},
+    sync::{Notify, Semaphore, mpsc},
     task::JoinSet,
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{either::Either, sync::CancellationToken};
 use tower::ServiceExt as _;
 
 /// The most that is kept of a head, and of an answer that is not taken yet.
@@ -63,7 +58,7 @@ impl Api {
         listeners: Listeners,
         shutdown: CancellationToken,
     ) -> Result<(), ServeError> {
-        let Listeners { public, internal, callback } = listeners;
+        let Listeners { public, internal, callback, doors } = listeners;
         let address = public.local_addr().map_err(ServeError::Address)?;
         tracing::info!(%address, "the API listens");
         let places = self.config.connection_limit.max(1);
@@ -74,23 +69,65 @@ impl Api {
             callback: callback::router(Arc::clone(&app)),
             app,
         });
-        let front =
-            accept_loop(Arc::clone(&server), ListenerGroup::Front(public, internal), places);
+        let group = ListenerGroup::Front(public, internal);
+        let front = accept_loop(Arc::clone(&server), group, places, shutdown.clone());
+        let shares = Shares::new(callback::CONNECTIONS);
         let back = async {
             if let Some(listener) = callback {
-                let shares = Shares::new(callback::CONNECTIONS);
-                let group = ListenerGroup::Callback(listener, shares);
-                accept_loop(server, group, callback::CONNECTIONS.all).await;
+                let group = ListenerGroup::Callback(listener, Arc::clone(&shares));
+                let (server, all) = (Arc::clone(&server), callback::CONNECTIONS.all);
+                accept_loop(server, group, all, shutdown.clone()).await;
             }
         };
-        tokio::join!(front, back);
+        let doors = async {
+            if let Some(doors) = doors {
+                let (server, shares) = (Arc::clone(&server), Arc::clone(&shares));
+                doors_loop(server, doors, shares, shutdown.clone()).await;
+            }
+        };
+        tokio::join!(front, back, doors);
         Ok(())
     }
 }
 
-/// Takes connections in, so many at once, until the shutdown, and waits for their end.
-async fn accept_loop(server: Arc<Server>, group: ListenerGroup, places: usize) {
-    let shutdown = server.app.shutdown.clone();
+/// Serves every door that comes, until it is closed.
+async fn doors_loop(
+    server: Arc<Server>,
+    mut doors: mpsc::Receiver<Door>,
+    shares: Arc<Shares>,
+    shutdown: CancellationToken,
+) {
+    let mut served = JoinSet::new();
+    loop {
+        let door = tokio::select! {
+            () = shutdown.cancelled() => break,
+            Some(_closed) = served.join_next() => continue,
+            Some(door) = doors.recv() => door,
+        };
+        let (server, shares) = (Arc::clone(&server), Arc::clone(&shares));
+        let (closed, shutdown) = (door.closed.clone(), shutdown.clone());
+        served.spawn(async move {
+            let end = shutdown.child_token();
+            let group = ListenerGroup::Door(door, shares);
+            let ended = accept_loop(server, group, callback::CONNECTIONS.per_origin, end.clone());
+            tokio::pin!(ended);
+            tokio::select! {
+                () = &mut ended => return,
+                () = closed.cancelled() => end.cancel(),
+            }
+            ended.await;
+        });
+    }
+    while served.join_next().await.is_some() {}
+}
+
+/// Takes connections in, so many at once, until the token ends, and waits for their end.
+async fn accept_loop(
+    server: Arc<Server>,
+    group: ListenerGroup,
+    places: usize,
+    shutdown: CancellationToken,
+) {
     let places = Arc::new(Semaphore::new(places));
     let mut connections = JoinSet::new();
     loop {
@@ -98,25 +135,24 @@ async fn accept_loop(server: Arc<Server>, group: ListenerGroup, places: usize) {
         let accepted = async {
             // The semaphore is never closed.
             let place = place.await.ok();
-            let (accepted, listener) = group.accept().await;
-            (accepted, listener, place)
+            (group.accept().await, place)
         };
-        let (accepted, listener, place) = tokio::select! {
+        let (accepted, place) = tokio::select! {
             () = shutdown.cancelled() => break,
             Some(_ended) = connections.join_next() => continue,
             accepted = accepted => accepted,
         };
         match accepted {
-            Ok((socket, peer)) => {
-                let share = match group.admit(peer.ip()) {
+            Ok(arrived) => {
+                let share = match group.admit(&arrived.from) {
                     Admission::Free => None,
                     Admission::Share(share) => Some(share),
                     // It is hung up on, and comes again.
                     Admission::Refused => continue,
                 };
-                let server = Arc::clone(&server);
+                let (server, shutdown) = (Arc::clone(&server), shutdown.clone());
                 connections.spawn(async move {
-                    connection(server, socket, peer, listener).await;
+                    connection(server, arrived, shutdown).await;
                     drop((place, share));
                 });
             }
@@ -161,28 +197,35 @@ impl Takeover {
     }
 }
 
-async fn connection(server: Arc<Server>, socket: TcpStream, peer: SocketAddr, listener: Listener) {
-    let shutdown = server.app.shutdown.clone();
+async fn connection(server: Arc<Server>, arrived: Arrived, shutdown: CancellationToken) {
+    let Arrived { socket, from, listener } = arrived;
     // Boxed, so that an event stream does not keep the room that HTTP needed.
-    let taken = Box::pin(http(server, socket, peer.ip(), listener)).await;
-    if let Some((socket, source)) = taken {
-        sse::run(socket, source, shutdown).await;
+    match socket {
+        Either::Left(socket) => {
+            let taken = Box::pin(http(server, socket, from, listener, &shutdown)).await;
+            if let Some((socket, source)) = taken {
+                sse::run(socket, source, shutdown).await;
+            }
+        }
+        // No event stream is served to sandboxes.
+        Either::Right(socket) => {
+            let _none = Box::pin(http(server, socket, from, listener, &shutdown)).await;
+        }
     }
 }
 
 /// Speaks HTTP until the connection ends, or becomes an event stream.
-async fn http(
+async fn http<S>(
     server: Arc<Server>,
-    socket: TcpStream,
-    peer: IpAddr,
+    socket: S,
+    from: Origin,
     listener: Listener,
-) -> Option<(TcpStream, Source)> {
-    // Without it an answer waits for the acknowledgement of the one before.
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "a socket option was refused");
-    }
+    shutdown: &CancellationToken,
+) -> Option<(S, Source)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let takeover = Takeover::default();
-    let shutdown = server.app.shutdown.clone();
     let head = match listener {
         Listener::Public | Listener::Internal => server.app.api.config.request_timeout(),
         Listener::Callback => callback::HEAD,
@@ -191,9 +234,10 @@ async fn http(
         let takeover = takeover.clone();
         service_fn(move |request: hyper::Request<Incoming>| {
             let (server, takeover) = (Arc::clone(&server), takeover.clone());
+            let from = from.clone();
             async move {
                 let request = request.map(Body::new);
-                Ok::<_, Infallible>(server.answer(request, peer, listener, takeover).await)
+                Ok::<_, Infallible>(server.answer(request, from, listener, takeover).await)
             }
         })
     };
@@ -225,7 +269,7 @@ impl Server {
     async fn answer(
         &self,
         request: Request,
-        peer: IpAddr,
+        from: Origin,
         listener: Listener,
         takeover: Takeover,
     ) -> Response {
@@ -233,9 +277,9 @@ impl Server {
         let method = request.method().clone();
         let response = match listener {
             Listener::Public | Listener::Internal => {
-                self.for_people(request, peer, listener, takeover).await
+                self.for_people(request, &from, listener, takeover).await
             }
-            Listener::Callback => served(&self.callback, callback::from(request, peer)).await,
+            Listener::Callback => served(&self.callback, callback::from(request, from)).await,
         };
         let status = response.status().as_u16().to_string();
         metrics::histogram!("famulus_http_seconds", "method" => known(&method), "status" => status)
@@ -246,12 +290,12 @@ impl Server {
     async fn for_people(
         &self,
         request: Request,
-        peer: IpAddr,
+        from: &Origin,
         listener: Listener,
         takeover: Takeover,
     ) -> Response {
         let (mut parts, body) = request.into_parts();
-        match guard::admit(&self.app, &mut parts, peer, listener).await {
+        match guard::admit(&self.app, &mut parts, from, listener).await {
             Ok(()) => {
                 parts.extensions.insert(takeover);
                 served(&self.router, Request::from_parts(parts, body)).await

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use famulus_core::runner::Origin;
 use famulus_core::sandbox::SandboxError;
 use famulus_crds::bearer;
 use famulus_errors::chain;
@@ -153,8 +153,12 @@ impl Home for Cluster {
         plugin.lets(runner.egress)
     }
 
-    fn owns(&self, plugin: &CachedPlugin, from: IpAddr) -> bool {
-        self.table.owns(&plugin.stem, from)
+    /// Nobody has a door of its own here.
+    fn owns(&self, plugin: &CachedPlugin, from: &Origin) -> bool {
+        match from {
+            Origin::Address(address) => self.table.owns(&plugin.stem, *address),
+            Origin::Door(_) => false,
+        }
     }
 
     fn bearer(&self, plugin: &CachedPlugin, rendered: i64) -> String {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use famulus_crds::labels::{self, Part};
 use famulus_crds::plugin::EgressMode;
-use famulus_sandbox::{Conduct, EndCause, Ended, KnownRunner};
+use famulus_sandbox::{Conduct, EndCause, Ended, KnownRunner, RunnerAddress};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use parking_lot::Mutex;
@@ -108,8 +108,8 @@ impl KnownRunner for Runner {
         self.created
     }
 
-    fn address(&self) -> Option<SocketAddr> {
-        self.facts().address.map(|address| SocketAddr::new(address, PORT))
+    fn address(&self) -> Option<RunnerAddress<'_>> {
+        self.facts().address.map(|address| RunnerAddress::Tcp(SocketAddr::new(address, PORT)))
     }
 
     fn is_ready(&self) -> bool {

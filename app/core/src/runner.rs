@@ -8,7 +8,9 @@
 use crate::ids::PersonId;
 use crate::sandbox::{SandboxError, SandboxResult};
 use async_trait::async_trait;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When plugins were used, over all processes, and who of them acts on it.
@@ -41,16 +43,40 @@ pub struct DemandError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// Bytes of what a runner delivers, files apart: the protocol's limit, for those who do not speak it.
 pub const DELIVERY_BYTES: usize = (8 * 1024 + 256) * 1024;
 
+/// Where somebody calls from: what a bearer alone does not prove.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    Address(IpAddr),
+    /// A socket that stands in the sandboxes of one plugin alone, by the plugin's UID.
+    Door(Arc<str>),
+}
+
+/// An address may be written in two ways, and is the same.
+impl From<IpAddr> for Origin {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address.to_canonical())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(to, "{address}"),
+            Self::Door(plugin) => write!(to, "the door of {plugin}"),
+        }
+    }
+}
+
 /// What somebody who calls from inside a sandbox authenticates with.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct RunnerCredentials<'a> {
     /// The UID of its Plugin.
     pub plugin: &'a str,
     /// The number of what it was given.
     pub rendered: i64,
     pub bearer: &'a str,
-    /// Where the call comes from: only a sandbox of that plugin may show its bearer.
-    pub from: IpAddr,
+    /// Only a sandbox of that plugin may show its bearer.
+    pub from: Origin,
 }
 
 /// The runners as callers: they authenticate, and deliver results.

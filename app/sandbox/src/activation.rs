@@ -121,7 +121,7 @@ impl<H: Home> Calls<H> {
         }
         let polls = runners.iter().map(|runner| {
             Box::pin(async move {
-                while !wire::is_alive(&self.http, runner.address()).await {
+                while !wire::is_alive(&self.http, &**runner).await {
                     sleep(pause).await;
                 }
                 Arc::clone(runner)

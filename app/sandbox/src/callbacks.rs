@@ -26,7 +26,7 @@ impl<H: Home> Runners for Calls<H> {
         let current = now.saturating_sub(OLDER).max(0)..=now.saturating_add(NEWER);
         let expected = self.home.bearer(&known, credentials.rendered);
         let right = bool::from(expected.as_bytes().ct_eq(credentials.bearer.as_bytes()));
-        let there = self.home.owns(&known, credentials.from);
+        let there = self.home.owns(&known, &credentials.from);
         (right && there && current.contains(&credentials.rendered)).then(|| known.name().to_owned())
     }
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::circuit::Circuit;
+use crate::clients::SocketClient;
 use crate::home::KnownRunner;
 
 /// Kept with a runner for as long as that is known.
@@ -17,6 +18,7 @@ pub struct Conduct {
     /// It said that it is about to end.
     draining: AtomicBool,
     calls: AtomicU32,
+    socket: SocketClient,
 }
 
 impl Conduct {
@@ -31,6 +33,10 @@ impl Conduct {
     /// Calls of this process that are there now.
     pub(crate) fn calls(&self) -> u32 {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn socket_client(&self) -> &SocketClient {
+        &self.socket
     }
 
     pub(crate) fn admits(&self) -> bool {
@@ -63,12 +69,10 @@ impl<R: KnownRunner> Drop for InFlight<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use jiff::Timestamp;
 
     use super::*;
-    use crate::home::Ended;
+    use crate::home::{Ended, RunnerAddress};
 
     #[derive(Default)]
     struct Somebody {
@@ -89,8 +93,8 @@ mod tests {
             Timestamp::MIN
         }
 
-        fn address(&self) -> Option<SocketAddr> {
-            Some(([127, 0, 0, 1], 8090).into())
+        fn address(&self) -> Option<RunnerAddress<'_>> {
+            Some(RunnerAddress::Tcp(([127, 0, 0, 1], 8090).into()))
         }
 
         fn is_ready(&self) -> bool {

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use famulus_core::runner::Origin;
 use famulus_core::sandbox::{PluginState, SandboxError};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -43,8 +45,8 @@ pub trait Home: Send + Sync + 'static {
     /// Whether this runner reaches no more than the plugin may now.
     fn lets(&self, plugin: &Self::Plugin, runner: &Self::Runner) -> bool;
 
-    /// Whether what calls from this address belongs to the plugin.
-    fn owns(&self, plugin: &Self::Plugin, from: IpAddr) -> bool;
+    /// Whether what calls from there belongs to the plugin.
+    fn owns(&self, plugin: &Self::Plugin, from: &Origin) -> bool;
 
     /// What proves a request between the app and runners that were given what has this number.
     fn bearer(&self, plugin: &Self::Plugin, rendered: i64) -> String;
@@ -103,7 +105,7 @@ pub trait KnownRunner: Send + Sync + 'static {
     fn created(&self) -> Timestamp;
 
     /// Where it is reached, once it has an address.
-    fn address(&self) -> Option<SocketAddr>;
+    fn address(&self) -> Option<RunnerAddress<'_>>;
 
     fn is_ready(&self) -> bool;
 
@@ -130,6 +132,14 @@ pub trait KnownRunner: Send + Sync + 'static {
     fn stays(&self) -> bool {
         !self.is_ending() && self.address().is_some() && !self.conduct().is_draining()
     }
+}
+
+/// Where a runner is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunnerAddress<'a> {
+    Tcp(SocketAddr),
+    /// On one machine, where its network has nobody else in it.
+    Socket(&'a Path),
 }
 
 /// Why there is no use in starting a runner.

@@ -25,6 +25,7 @@ mod callbacks;
 mod calls;
 mod cause;
 mod circuit;
+mod clients;
 mod conduct;
 mod dispatch;
 mod execute;
@@ -42,6 +43,8 @@ mod version;
 mod wire;
 
 pub use calls::{Calls, Ports, Timeouts};
+pub use clients::client;
 pub use conduct::Conduct;
-pub use home::{EndCause, Ended, Home, KnownPlugin, KnownRunner, NotReady, ScaleError};
-pub use wire::client;
+pub use home::{
+    EndCause, Ended, Home, KnownPlugin, KnownRunner, NotReady, RunnerAddress, ScaleError,
+};

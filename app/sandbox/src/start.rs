@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 use famulus_lifecycle::{OnExit, Tasks};
 
 use crate::calls::{Calls, Ports, Timeouts};
+use crate::clients::client;
 use crate::home::Home;
 use crate::owed::PendingAcks;
 use crate::usage::Usage;
-use crate::wire;
 
 impl<H: Home> Calls<H> {
-    /// `callback_url` is where runners find any process of the app, as `http://famulus-callback:3002`.
+    /// `callback_url` is where runners find any process of the app, as `http://famulus-callback:3002`
+    /// or `unix:/run/famulus/app`.
     ///
     /// # Errors
     /// No client for runners can be made.
@@ -22,7 +23,7 @@ impl<H: Home> Calls<H> {
         ports: Ports,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, reqwest::Error> {
-        let http = wire::client()?;
+        let http = client()?;
         let Ports { blobs, demand } = ports;
         let calls = Arc::new_cyclic(|own| Self {
             home,

@@ -3,7 +3,6 @@
 //! Over plain HTTP/1.1 with connections that are kept. What failed
 //! says whether the runner may have heard of it.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,23 +13,19 @@ use famulus_protocol::{
     ANSWER_BYTES, CallId, CallState, Health, Problem, RENDERED_HEADER, RunCall, paths,
 };
 use futures::stream::BoxStream;
-use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, redirect};
+use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::clients::{self, CONNECT};
 use crate::conduct::Conduct;
-
-/// A runner answers a connection at once, or not at all.
-const CONNECT: Duration = Duration::from_secs(2);
+use crate::home::{KnownRunner, RunnerAddress};
 
 /// Until the head of an answer: a runner waits up to 5 s for what it was given newly.
 const HEAD: Duration = Duration::from_secs(15);
 
 /// A file of 25 MiB, at 1 MiB a second.
 const TRANSFER: Duration = Duration::from_secs(30);
-
-/// Connections are closed before the runner, or something between, gives them up.
-const IDLE: Duration = Duration::from_mins(1);
 
 // What comes by callback is read above, where nobody knows the protocol.
 const _: () = assert!(ANSWER_BYTES == DELIVERY_BYTES);
@@ -56,7 +51,7 @@ pub(crate) enum WireError {
 #[derive(Clone, Copy)]
 pub(crate) struct RunnerClient<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) address: Option<SocketAddr>,
+    pub(crate) address: Option<RunnerAddress<'a>>,
     pub(crate) conduct: &'a Conduct,
     pub(crate) bearer: &'a str,
     pub(crate) rendered: i64,
@@ -68,21 +63,6 @@ pub(crate) enum CallResponse {
     Progress(Response),
     /// The result comes later.
     Accepted,
-}
-
-/// A client for runners: it keeps connections, and follows nobody elsewhere.
-///
-/// # Errors
-/// None can be made in this process.
-pub fn client() -> Result<Client, reqwest::Error> {
-    Client::builder()
-        .no_proxy()
-        .redirect(redirect::Policy::none())
-        .http1_only()
-        .tcp_nodelay(true)
-        .connect_timeout(CONNECT)
-        .pool_idle_timeout(IDLE)
-        .build()
 }
 
 impl RunnerClient<'_> {
@@ -143,10 +123,7 @@ impl RunnerClient<'_> {
     }
 
     fn request(self, method: Method, path: &str) -> Result<RequestBuilder, WireError> {
-        let Some(address) = self.address else {
-            return Err(WireError::Unreached("its runner has no address".to_owned()));
-        };
-        let request = self.client.request(method, format!("http://{address}{path}"));
+        let request = clients::request(self.client, self.conduct, self.address, method, path)?;
         Ok(request.bearer_auth(self.bearer).header(RENDERED_HEADER, self.rendered))
     }
 
@@ -166,9 +143,10 @@ impl RunnerClient<'_> {
 }
 
 /// Whether a runner serves already, although nobody said so yet.
-pub(crate) async fn is_alive(client: &Client, address: Option<SocketAddr>) -> bool {
-    let Some(address) = address else { return false };
-    let request = client.get(format!("http://{address}{}", paths::ALIVE));
+pub(crate) async fn is_alive(client: &Client, runner: &impl KnownRunner) -> bool {
+    let (conduct, address) = (runner.conduct(), runner.address());
+    let request = clients::request(client, conduct, address, Method::GET, paths::ALIVE);
+    let Ok(request) = request else { return false };
     let answer = timeout(CONNECT, request.send()).await;
     answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.status() == StatusCode::OK))
 }

@@ -104,7 +104,10 @@ pub struct Sockets {
 impl Sockets {
     /// Those of an assistant without sandboxes.
     pub fn front(public: TcpListener, internal: TcpListener) -> Self {
-        Self { listeners: Listeners { public, internal, callback: None }, canary: None }
+        Self {
+            listeners: Listeners { public, internal, callback: None, doors: None },
+            canary: None,
+        }
     }
 }
 

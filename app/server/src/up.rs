@@ -63,7 +63,8 @@ pub async fn run(
     let internal = bind("api.internal_listen", config.api.internal_listen).await?;
     let callback = bind_if("api.callback_listen", config.api.callback_listen).await?;
     let canary = bind_if("api.canary_listen", config.api.canary_listen).await?;
-    let sockets = Sockets { listeners: Listeners { public, internal, callback }, canary };
+    let sockets =
+        Sockets { listeners: Listeners { public, internal, callback, doors: None }, canary };
     let demo = config.model.base_url.is_none();
     let model = Models::from_config(config.model.clone())?;
     let home = backup::Home::new(

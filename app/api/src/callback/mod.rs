@@ -2,7 +2,7 @@
 //! end later come in.
 //!
 //! ```text
-//! Pod ─► bearer, plugin, address ─► Runners::authenticate ─► the plugin's name ─► handler
+//! Pod ─► bearer, plugin, origin ─► Runners::authenticate ─► the plugin's name ─► handler
 //!                                                        └ results: token of the very call, too
 //! ```
 //!
@@ -24,13 +24,13 @@ use axum::{
     http::{StatusCode, header, request::Parts},
     routing::{get, post, put},
 };
-use famulus_core::runner::RunnerCredentials;
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use famulus_core::runner::{Origin, RunnerCredentials};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Connections of all sandboxes at once. They take no place of a connection of people. A runner holds
 /// one while it probes, and one for each late result; who is refused comes again.
-pub(crate) const CONNECTIONS: ShareLimits = ShareLimits { all: 512, per_address: 16, first: 128 };
+pub(crate) const CONNECTIONS: ShareLimits = ShareLimits { all: 512, per_origin: 16, first: 128 };
 
 /// How long a head may take, and a connection that says nothing: a Pod of the same cluster sends its
 /// few hundred bytes at once.
@@ -60,13 +60,9 @@ async fn nothing(_: Runner) -> Problem {
     Problem::new(Kind::NoRoute, "nothing is served under this path", "see docs/ARCHITECTURE.md")
 }
 
-/// The address that a request comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
-
 /// Says where a request comes from.
-pub(crate) fn from(mut request: Request, peer: IpAddr) -> Request {
-    request.extensions_mut().insert(Peer(peer));
+pub(crate) fn from(mut request: Request, origin: Origin) -> Request {
+    request.extensions_mut().insert(origin);
     request
 }
 
@@ -80,8 +76,9 @@ impl FromRequestParts<Arc<App>> for Runner {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let now = Instant::now();
-        let peer = parts.extensions.get::<Peer>().map(|Peer(address)| *address);
-        let Some(from) = peer else { return Err(unproved()) };
+        let Some(from) = parts.extensions.get::<Origin>().cloned() else {
+            return Err(unproved());
+        };
         app.failures.check(&from, now).map_err(too_many)?;
         let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let bearer =
@@ -89,6 +86,7 @@ impl FromRequestParts<Arc<App>> for Runner {
         let rendered = header(RENDERED).and_then(|number| number.parse().ok());
         let proved = match (bearer, header(PLUGIN), rendered) {
             (Some(bearer), Some(plugin), Some(rendered)) => {
+                let from = from.clone();
                 app.api.runners.authenticate(RunnerCredentials { plugin, rendered, bearer, from })
             }
             _ => None,

@@ -7,6 +7,7 @@
     reason = "a test ends where it fails"
 )]
 
+mod doors;
 mod runners;
 mod sandboxes;
 mod support;

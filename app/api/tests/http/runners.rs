@@ -1,11 +1,11 @@
 //! Who calls from sandboxes, in a test: a bearer follows from a plugin's name, and only this machine's
-//! first address has sandboxes.
+//! first address has sandboxes, and a plugin's own door.
 
 use async_trait::async_trait;
 use famulus_core::{
     blob::Blobs as _,
     ids::PersonId,
-    runner::{RunnerCredentials, Runners},
+    runner::{Origin, RunnerCredentials, Runners},
     sandbox::{RunOutput, SandboxError, SandboxResult, SandboxRun},
 };
 use famulus_store::Store;
@@ -25,9 +25,11 @@ impl Runners for FakeRunners {
     fn authenticate(&self, credentials: RunnerCredentials<'_>) -> Option<String> {
         let RunnerCredentials { plugin, rendered, bearer: shown, from } = credentials;
         let name = plugin.strip_prefix("uid-")?;
-        let fits =
-            shown == bearer(name) && rendered == 1 && from == IpAddr::V4(Ipv4Addr::LOCALHOST);
-        fits.then(|| name.to_owned())
+        let there = match from {
+            Origin::Address(address) => address == IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Origin::Door(of) => &*of == plugin,
+        };
+        (shown == bearer(name) && rendered == 1 && there).then(|| name.to_owned())
     }
 
     /// The body is what the tool said, and comes with a file.

@@ -3,7 +3,7 @@
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
-use famulus_api::{Api, Config, Configured, Grantable, Listeners, Readiness};
+use famulus_api::{Api, Config, Configured, Door, Grantable, Listeners, Readiness};
 use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
@@ -34,7 +34,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+};
 
 pub(crate) const OWNER: &str = "the-owners-token";
 pub(crate) const CHAT: &str = "a-members-token";
@@ -46,6 +49,8 @@ pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) internal: SocketAddr,
     pub(crate) callback: SocketAddr,
+    /// Takes doors in.
+    pub(crate) doors: mpsc::Sender<Door>,
     pub(crate) canary: SocketAddr,
     pub(crate) sandboxes: Arc<FakeSandboxes>,
     pub(crate) client: Client,
@@ -138,14 +143,32 @@ impl World {
         let inner = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, internal) = (listener.local_addr().unwrap(), inner.local_addr().unwrap());
         let back = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (door, doors) = mpsc::channel(1);
         let bird = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (callback, canary) = (back.local_addr().unwrap(), bird.local_addr().unwrap());
         tasks.spawn("canary", OnExit::Log, famulus_api::canary(bird, tasks.token()));
-        let listeners = Listeners { public: listener, internal: inner, callback: Some(back) };
+        let listeners = Listeners {
+            public: listener,
+            internal: inner,
+            callback: Some(back),
+            doors: Some(doors),
+        };
         let serving = api.serve(listeners, tasks.token());
         tasks.spawn("api", OnExit::Log, async move { serving.await.unwrap() });
         let client = Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
-        Self { store, hub, owner, address, internal, callback, canary, sandboxes, client, tasks }
+        Self {
+            store,
+            hub,
+            owner,
+            address,
+            internal,
+            callback,
+            doors: door,
+            canary,
+            sandboxes,
+            client,
+            tasks,
+        }
     }
 
     pub(crate) fn call(&self, token: &str, method: Method, path: &str) -> RequestBuilder {

@@ -1,7 +1,9 @@
 //! Who calls back, and what it brings.
 
+use std::net::IpAddr;
+
 use famulus_core::plugin::{InstalledPlugin, InstalledPlugins};
-use famulus_core::runner::{RunnerCredentials, Runners};
+use famulus_core::runner::{Origin, RunnerCredentials, Runners};
 use famulus_core::sandbox::{RunOutput, SandboxError};
 use famulus_crds::bearer;
 use serde_json::{Value, json};
@@ -20,7 +22,8 @@ async fn only_the_bearer_of_a_plugin_from_a_pod_of_it_proves_anything() {
     ended["status"]["phase"] = json!("Succeeded");
     bench.api.put("pods", "done", ended);
     let right = bearer::runner(KEY, UID, 7);
-    let authenticate = |plugin: &str, rendered, bearer: &str, from| {
+    let authenticate = |plugin: &str, rendered, bearer: &str, from: IpAddr| {
+        let from = from.into();
         bench.cluster.authenticate(RunnerCredentials { plugin, rendered, bearer, from })
     };
     until("all is seen", || authenticate(UID, 7, &right, build).is_some()).await;
@@ -43,6 +46,10 @@ async fn only_the_bearer_of_a_plugin_from_a_pod_of_it_proves_anything() {
     ] {
         assert_eq!(authenticate(plugin, rendered, &bearer, from), None, "{what}");
     }
+    // Nobody has a door of its own in a cluster.
+    let from = Origin::Door(UID.into());
+    let shown = RunnerCredentials { plugin: UID, rendered: 7, bearer: &right, from };
+    assert_eq!(bench.cluster.authenticate(shown), None);
 }
 
 #[tokio::test]

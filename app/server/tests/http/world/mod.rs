@@ -168,6 +168,7 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
         public: listen().await,
         internal: listen().await,
         callback: Some(listen().await),
+        doors: None,
     };
     let sockets = Sockets { listeners, canary: Some(listen().await) };
     let app = Box::pin(App::start(parts, sockets, tasks)).await.unwrap();
