@@ -31,6 +31,7 @@ mod object;
 pub mod openapi;
 mod path;
 pub mod problem;
+mod problem_of;
 mod readiness;
 pub mod routes;
 mod serve;
