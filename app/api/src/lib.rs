@@ -41,6 +41,6 @@ mod words;
 pub use app::{Api, Configured, Grantable, Standing};
 pub use callback::canary::canary;
 pub use config::Config;
-pub use listeners::{Door, Listeners};
+pub use listeners::Listeners;
 pub use readiness::Readiness;
 pub use serve::ServeError;

@@ -4,13 +4,13 @@ use crate::{
     fairness::{Share, Shares},
     routes::lookup::Listener,
 };
-use famulus_core::runner::Origin;
+use famulus_core::runner::{Door, Origin};
 use std::{io, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::mpsc,
 };
-use tokio_util::{either::Either, sync::CancellationToken};
+use tokio_util::either::Either;
 
 /// The sockets that the API listens on.
 #[derive(Debug)]
@@ -23,22 +23,13 @@ pub struct Listeners {
     pub doors: Option<mpsc::Receiver<Door>>,
 }
 
-/// A socket that stands in the sandboxes of one plugin and nowhere else, which proves whose a call is.
-#[derive(Debug)]
-pub struct Door {
-    /// The UID of the plugin.
-    pub plugin: Arc<str>,
-    pub listener: UnixListener,
-    /// Ends it, and every connection that came through it.
-    pub closed: CancellationToken,
-}
-
 /// Listeners that share their places.
 pub(crate) enum ListenerGroup {
     Front(TcpListener, TcpListener),
     /// Everybody who comes here has an address of their own, which a proxy's clients have not.
     Callback(TcpListener, Arc<Shares>),
-    Door(Door, Arc<Shares>),
+    /// The socket of a door, and the plugin whose it is.
+    Door(UnixListener, Arc<str>, Arc<Shares>),
 }
 
 /// Somebody who has come.
@@ -57,9 +48,9 @@ impl ListenerGroup {
                 accepted = internal.accept() => (accepted, Listener::Internal),
             },
             Self::Callback(listener, _) => (listener.accept().await, Listener::Callback),
-            Self::Door(door, _) => {
-                let (socket, _nameless) = door.listener.accept().await?;
-                let from = Origin::Door(Arc::clone(&door.plugin));
+            Self::Door(door, plugin, _) => {
+                let (socket, _nameless) = door.accept().await?;
+                let from = Origin::Door(Arc::clone(plugin));
                 let socket = Either::Right(socket);
                 return Ok(Arrived { socket, from, listener: Listener::Callback });
             }
@@ -76,7 +67,7 @@ impl ListenerGroup {
     pub(crate) fn admit(&self, from: &Origin) -> Admission {
         match self {
             Self::Front(..) => Admission::Free,
-            Self::Callback(_, shares) | Self::Door(_, shares) => {
+            Self::Callback(_, shares) | Self::Door(_, _, shares) => {
                 shares.take(from).map_or(Admission::Refused, Admission::Share)
             }
         }

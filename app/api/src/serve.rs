@@ -9,7 +9,7 @@ use crate::{
     body, callback,
     fairness::Shares,
     guard,
-    listeners::{Admission, Arrived, Door, ListenerGroup, Listeners},
+    listeners::{Admission, Arrived, ListenerGroup, Listeners},
     min_rate::MinRate,
     problem::Problem,
     routes::{self, lookup::Listener},
@@ -22,13 +22,14 @@ use axum::{
     http::Method,
     response::{IntoResponse, Response},
 };
-use famulus_core::runner::Origin;
+use famulus_core::runner::{Door, Origin};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    net::UnixListener,
     sync::{Notify, Semaphore, mpsc},
     task::JoinSet,
     time::Instant,
@@ -104,11 +105,21 @@ async fn doors_loop(
             Some(_closed) = served.join_next() => continue,
             Some(door) = doors.recv() => door,
         };
+        let Door { plugin, listener, closed } = door;
+        let listener =
+            listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
+        let listener = match listener {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, plugin.uid = %plugin, "the door of a plugin cannot be served");
+                continue;
+            }
+        };
         let (server, shares) = (Arc::clone(&server), Arc::clone(&shares));
-        let (closed, shutdown) = (door.closed.clone(), shutdown.clone());
+        let shutdown = shutdown.clone();
         served.spawn(async move {
             let end = shutdown.child_token();
-            let group = ListenerGroup::Door(door, shares);
+            let group = ListenerGroup::Door(listener, plugin, shares);
             let ended = accept_loop(server, group, callback::CONNECTIONS.per_origin, end.clone());
             tokio::pin!(ended);
             tokio::select! {

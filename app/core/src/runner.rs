@@ -10,8 +10,10 @@ use crate::sandbox::{SandboxError, SandboxResult};
 use async_trait::async_trait;
 use std::fmt;
 use std::net::IpAddr;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// When plugins were used, over all processes, and who of them acts on it.
 ///
@@ -65,6 +67,16 @@ impl fmt::Display for Origin {
             Self::Door(plugin) => write!(to, "the door of {plugin}"),
         }
     }
+}
+
+/// A socket that stands in the sandboxes of one plugin and nowhere else, which proves whose a call is.
+#[derive(Debug)]
+pub struct Door {
+    /// The UID of the plugin.
+    pub plugin: Arc<str>,
+    pub listener: UnixListener,
+    /// Ends it, and every connection that came through it.
+    pub closed: CancellationToken,
 }
 
 /// What somebody who calls from inside a sandbox authenticates with.

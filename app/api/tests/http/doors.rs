@@ -1,14 +1,10 @@
 //! Doors: a socket for each plugin, which proves whose a call is.
 
 use crate::{config, runners::bearer, support::with_server};
-use famulus_api::Door;
+use famulus_core::runner::Door;
 use reqwest::{Client, StatusCode};
-use std::{fs, path::Path, time::Duration};
-use tokio::{
-    io::AsyncReadExt as _,
-    net::{UnixListener, UnixStream},
-    time::timeout,
-};
+use std::{fs, os::unix::net::UnixListener, path::Path, time::Duration};
+use tokio::{io::AsyncReadExt as _, net::UnixStream, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_secs(10);

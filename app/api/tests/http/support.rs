@@ -3,7 +3,8 @@
 //! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
-use famulus_api::{Api, Config, Configured, Door, Grantable, Listeners, Readiness};
+use famulus_api::{Api, Config, Configured, Grantable, Listeners, Readiness};
+use famulus_core::runner::Door;
 use famulus_core::sandbox::RunOutput;
 use famulus_core::{
     Clock as _,
