@@ -24,6 +24,27 @@ pub enum Endpoint {
 #[error("it is neither an address with a port nor `unix:` and the path of a socket")]
 pub struct NoEndpoint;
 
+impl Endpoint {
+    /// How the URL of a request there begins.
+    pub fn url(&self) -> String {
+        match self {
+            Self::Address(address) => format!("http://{address}"),
+            Self::Socket(_) => self.to_string(),
+        }
+    }
+
+    /// Connects, and hangs up.
+    ///
+    /// # Errors
+    /// Nobody listens there, or what is between lets nothing through.
+    pub async fn try_connect(&self) -> io::Result<()> {
+        match self {
+            Self::Address(address) => TcpStream::connect(address).await.map(drop),
+            Self::Socket(path) => UnixStream::connect(path).await.map(drop),
+        }
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = NoEndpoint;
 

@@ -67,6 +67,11 @@ impl Mount {
         Self { shared: Arc::new(shared) }
     }
 
+    /// The file of the bearer, which no tool may read.
+    pub fn bearer_file(&self) -> PathBuf {
+        self.shared.folder.join("..data").join("bearer")
+    }
+
     /// Reads all of it. From then on its bearer is accepted.
     pub fn read(&self) -> io::Result<Mounted> {
         // The kubelet exchanges this link; behind it nothing changes, so that all parts belong

@@ -21,6 +21,7 @@ mod budget;
 pub mod build;
 pub mod bundle;
 mod carry;
+pub mod check;
 mod config;
 mod environment;
 mod fetch_revision;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use famulus_runner_harness::{Endpoint, Listener};
 use rustix::io::Errno;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::time::sleep;
 
 /// All addresses of a Pod, whichever kind they are.
@@ -47,12 +47,11 @@ pub async fn is_listened_to(at: &Endpoint) {
 
 async fn connects(at: &Endpoint) -> io::Result<()> {
     match at {
-        Endpoint::Socket(path) => UnixStream::connect(path).await.map(drop),
-        Endpoint::Address(address) => {
-            let own = || IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let ip = if address.ip().is_unspecified() { own() } else { address.ip() };
-            TcpStream::connect((ip, address.port())).await.map(drop)
+        Endpoint::Address(all) if all.ip().is_unspecified() => {
+            let own = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), all.port());
+            Endpoint::Address(own).try_connect().await
         }
+        Endpoint::Address(_) | Endpoint::Socket(_) => at.try_connect().await,
     }
 }
 
@@ -63,6 +62,7 @@ fn has_no_ipv6(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpStream;
     use tokio::time::timeout;
 
     use super::*;

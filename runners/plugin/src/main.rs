@@ -6,6 +6,7 @@
 //! famulus-runner bundle     makes a revision of a source and hands it to the app
 //! famulus-runner build      makes a tree of a revision on the plugin's volume
 //! famulus-runner await      waits until the one that serves beside it listens
+//! famulus-runner check      tries what holds a call, on one machine
 //! famulus-runner launch     makes a sandbox of one machine, and runs a program in it
 //! ```
 //!

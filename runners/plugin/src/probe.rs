@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use famulus_protocol::revision::{Network, Probed};
-use famulus_runner_harness::App;
+use famulus_runner_harness::{App, Endpoint};
 use futures::future::{join, join_all};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -65,7 +65,7 @@ fn is_without(targets: &Targets) -> bool {
 
 /// What the network is, why, and the kubelet's port of the node if it answers.
 async fn judge(targets: &Targets) -> (Network, String, Option<SocketAddr>) {
-    let Some(control) = targets.control.filter(|_| !targets.denied.is_empty()) else {
+    let Some(control) = targets.control.as_ref().filter(|_| !targets.denied.is_empty()) else {
         let why = "nothing was named to look at; set FAMULUS_RUNNER_PROBE_CONTROL and _DENIED";
         return (Network::Unknown, why.to_owned(), None);
     };
@@ -112,15 +112,15 @@ async fn judge(targets: &Targets) -> (Network, String, Option<SocketAddr>) {
 }
 
 /// How long the control takes for a connection. It must also answer as the app does.
-async fn round_trip(control: SocketAddr) -> Result<Duration, String> {
+async fn round_trip(control: &Endpoint) -> Result<Duration, String> {
     let trip = shortest(|| connect(control)).await?;
-    App::ping(&format!("http://{control}"), CONTROL).await?;
+    App::ping(&control.url(), CONTROL).await?;
     Ok(trip)
 }
 
-async fn connect(control: SocketAddr) -> Result<Duration, String> {
+async fn connect(control: &Endpoint) -> Result<Duration, String> {
     let begun = Instant::now();
-    match timeout(CONTROL, TcpStream::connect(control)).await {
+    match timeout(CONTROL, control.try_connect()).await {
         Ok(Ok(_connected)) => Ok(begun.elapsed()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_late) => Err(format!("no connection in {} s", CONTROL.as_secs())),
@@ -199,6 +199,7 @@ mod tests {
         let (app, other) = (app("204 No Content", &tasks).await, app("500 Oops", &tasks).await);
         let ((_gone, gone), (_away, away)) = (nobody(), nobody());
         let check = async |control: Option<SocketAddr>, denied: &[SocketAddr], expected| {
+            let control = control.map(Endpoint::Address);
             let targets = Targets { control, denied: denied.to_vec(), ..Targets::default() };
             let probed = look(&targets).await;
             assert_eq!(probed.network, expected, "{targets:?}: {}", probed.detail);
@@ -219,7 +220,7 @@ mod tests {
         let (app, node) = (app("204 No Content", &tasks).await, app("401 No", &tasks).await);
         let ((_gone, gone), (_away, away)) = (nobody(), nobody());
         let check = async |control, node, expected| {
-            let control = Some(control);
+            let control = Some(Endpoint::Address(control));
             let targets = Targets { control, denied: vec![away], node, ..Targets::default() };
             let probed = look(&targets).await;
             assert_eq!((probed.network, probed.node), expected, "{targets:?}: {}", probed.detail);

@@ -11,11 +11,12 @@ use std::time::Duration;
 use famulus_protocol::revision::{Built, Bundled};
 use famulus_runner::build::build;
 use famulus_runner::bundle::bundle;
+use famulus_runner::check::check;
 use famulus_runner::is_listened_to;
 use famulus_runner::probe::settle;
 use famulus_runner::settings::{BuildSettings, BundleSettings, ProbeSettings, Settings};
 use famulus_runner::termination::{self, Report};
-use famulus_runner_harness::harden;
+use famulus_runner_harness::{Mount, harden};
 use tokio::time::timeout;
 
 use crate::Failed;
@@ -30,13 +31,15 @@ pub(crate) enum Step {
     Bundle,
     Build,
     Await,
+    Check,
 }
 
-const STEPS: [(&str, Step); 4] = [
+const STEPS: [(&str, Step); 5] = [
     ("probe", Step::Probe),
     ("bundle", Step::Bundle),
     ("build", Step::Build),
     ("await", Step::Await),
+    ("check", Step::Check),
 ];
 
 impl Step {
@@ -47,8 +50,8 @@ impl Step {
             [name] if STEPS.iter().any(|(known, _)| name == known) => {
                 Ok(STEPS.iter().find(|(known, _)| name == known).map(|(_, step)| *step))
             }
-            _ => Err("it takes no argument, or one of probe, bundle, build, await; its settings \
-                      are variables FAMULUS_RUNNER_…"
+            _ => Err("it takes no argument, or one of probe, bundle, build, await, check; its \
+                      settings are variables FAMULUS_RUNNER_…"
                 .to_owned()),
         }
     }
@@ -81,6 +84,14 @@ impl Step {
                     Built::Failed(_) => ExitCode::FAILURE,
                 };
                 report(&settings.termination, built, code)
+            }
+            Self::Check => {
+                let settings = BuildSettings::read(env::vars_os())?;
+                harden()?;
+                let hidden = Mount::new(settings.mounted).bearer_file();
+                let checked = check(&settings.sandbox, &[hidden]).await;
+                // What was found is for the app to judge.
+                report(&settings.termination, checked, ExitCode::SUCCESS)
             }
             Self::Await => {
                 let at = Settings::read(env::vars_os())?.listen;

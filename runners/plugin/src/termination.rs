@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
+use famulus_protocol::SelfTest;
 use famulus_protocol::revision::{BuildFailure, Built, Bundled, Probed};
 use serde::Serialize;
 
@@ -30,6 +31,16 @@ pub fn write(path: &Path, mut report: impl Report) -> io::Result<()> {
     }
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
     file.write_all(&text)
+}
+
+impl Report for SelfTest {
+    fn shorten(&mut self) -> bool {
+        let mut any = false;
+        for check in &mut self.checks {
+            any |= halve(&mut check.detail);
+        }
+        any
+    }
 }
 
 impl Report for Probed {

@@ -38,6 +38,7 @@ const RUNNER: Program =
     Program { prefix: "FAMULUS_RUNNER_", manual: "docs/ARCHITECTURE.md, the runner" };
 
 const NUMBER: &str = "a number";
+const ENDPOINT: &str = "an address with a port, or `unix:` and the path of a socket";
 const FOLDER: &str = "a folder";
 const FOLDERS: &str = "folders with `:` between";
 const SWITCH: &str = "true or false";
@@ -174,7 +175,7 @@ impl Settings {
             listen: given.or(
                 "LISTEN",
                 Endpoint::Address(SocketAddr::new(EVERYWHERE, 8090)),
-                "an address with a port, or `unix:` and the path of a socket",
+                ENDPOINT,
             )?,
             bearer,
             kept: given.needed("KEPT", FOLDER)?,

@@ -7,9 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use famulus_runner_harness::Endpoint;
 use famulus_settings::{Error, Given};
 
-use super::{FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
+use super::{ENDPOINT, FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
 
 /// Where the kubelet reads how a container ended.
 const TERMINATION_LOG: &str = "/dev/termination-log";
@@ -25,8 +26,8 @@ pub(super) const OWN: [&str; 3] = ["BUILD", "WORK", "PLUGINS"];
 /// Who is looked at to see whether the network is closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// The app's callback port, which must be reached.
-    pub control: Option<SocketAddr>,
+    /// The app's callback port, which must be reached; on one machine its socket.
+    pub control: Option<Endpoint>,
     /// Who must not be.
     pub denied: Vec<SocketAddr>,
     /// The kubelet of its node, which is told of.
@@ -41,7 +42,7 @@ pub struct Targets {
 impl Targets {
     pub(super) fn read(given: &mut Given) -> Result<Self, Error> {
         Ok(Self {
-            control: given.read("PROBE_CONTROL", "an address with a port")?,
+            control: given.read("PROBE_CONTROL", ENDPOINT)?,
             denied: given.list("PROBE_DENIED", ',', ADDRESSES)?.unwrap_or_default(),
             node: given
                 .read::<IpAddr>("PROBE_NODE", "an IP address")?
@@ -162,7 +163,8 @@ mod tests {
             ("VOLUME", "/v"),
         ];
         let probe = ProbeSettings::read(variables(&given)).unwrap();
-        assert_eq!(probe.targets.control, Some(SocketAddr::from(([10, 0, 0, 1], 3002))));
+        let app = Endpoint::Address(SocketAddr::from(([10, 0, 0, 1], 3002)));
+        assert_eq!(probe.targets.control, Some(app));
         assert_eq!(probe.targets.denied.len(), 2);
         assert_eq!(probe.targets.pause, Duration::from_secs(20), "as docs/SECURITY.md says");
         assert_eq!(probe.termination.to_str(), Some(TERMINATION_LOG));
