@@ -32,6 +32,7 @@ mod execute;
 mod home;
 mod idle;
 mod lines;
+mod liveness;
 mod owed;
 mod pick;
 mod sandboxes;
@@ -48,3 +49,4 @@ pub use conduct::Conduct;
 pub use home::{
     EndCause, Ended, Home, KnownPlugin, KnownRunner, NotReady, RunnerAddress, ScaleError,
 };
+pub use liveness::Liveness;

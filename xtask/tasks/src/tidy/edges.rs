@@ -45,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-viewers", &["famulus-core", ERRORS]),
     ("famulus-held", &[ERRORS]),
     ("famulus-local", &[LIFECYCLE]),
+    ("famulus-machine", &["famulus-core", "famulus-protocol", "famulus-sandbox", LIFECYCLE]),
     (
         "famulus-api",
         &[

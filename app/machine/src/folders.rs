@@ -1,0 +1,232 @@
+//! The folders of one plugin, below the data folder.
+//!
+//! ```text
+//! plugins/root           empty: every sandbox mounts its root over it
+//! plugins/ID/config      what the owner configured; the app's alone
+//!            mounted     bearer, wanted revision, configuration   read by the sandbox
+//!            order       what a build is asked for                read by the sandbox that bundles
+//!            doors       the app's door, the runner's socket      ─┐
+//!            kept        calls and their results                   │ the plugin's user's
+//!            state       trees and caches                          │
+//!            work        bundle and report of a build              │
+//!            tmp         of the runner, emptied at each start      │
+//!            step        the same of a step                       ─┘
+//! ```
+//!
+//! `ID` is short: a socket's path must be.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::process::getuid;
+use tokio::task::spawn_blocking;
+
+use crate::error::MachineError;
+use crate::order::Purpose;
+
+/// What the kernel takes in the address of a Unix socket, without the closing zero byte.
+const LONGEST_ADDRESS: usize = 107;
+
+/// Digits of a plugin's UID by which its folder is named: those of a UUID that are random.
+const DIGITS: usize = 12;
+
+/// Users of sandboxes, where this process is root. Nobody else has them on an ordinary machine.
+const USERS: std::ops::Range<u32> = 1_310_000..1_375_000;
+
+/// The folder of the plugins of this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders {
+    base: PathBuf,
+    /// A user is chosen and taken by one at a time.
+    choosing: Arc<Mutex<()>>,
+}
+
+/// The folders of one plugin. They need not be there yet.
+#[derive(Clone, Debug)]
+pub(crate) struct PluginFolders {
+    base: PathBuf,
+}
+
+impl Folders {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self { base: data_dir.join("plugins"), choosing: Arc::default() }
+    }
+
+    /// Makes what all plugins share.
+    pub(crate) fn prepare(&self) -> Result<(), MachineError> {
+        for (path, mode) in [(self.base.clone(), 0o700), (self.root(), 0o755)] {
+            make(&path, mode)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.base.join("root")
+    }
+
+    pub(crate) fn of(&self, uid: &str) -> PluginFolders {
+        let digits: Vec<char> = uid.chars().filter(char::is_ascii_alphanumeric).collect();
+        let last = digits.len().saturating_sub(DIGITS);
+        PluginFolders { base: self.base.join(digits[last..].iter().collect::<String>()) }
+    }
+
+    /// Makes what a sandbox of the plugin needs, and gives the plugin's user: one of its own, where this process
+    /// is root.
+    pub(crate) async fn take(
+        &self,
+        plugin: &PluginFolders,
+        purpose: Purpose,
+    ) -> Result<Option<u32>, MachineError> {
+        let (all, own) = (self.clone(), plugin.clone());
+        in_a_thread(plugin, move || {
+            let _one = all.choosing.lock();
+            let user = all.user(&own)?;
+            own.prepare(user, purpose)?;
+            Ok(user)
+        })
+        .await
+    }
+
+    /// The user of a plugin; nobody, where it is that of this process.
+    pub(crate) fn user(&self, plugin: &PluginFolders) -> Result<Option<u32>, MachineError> {
+        if getuid().is_root() { self.own_user(plugin).map(Some) } else { Ok(None) }
+    }
+
+    /// Whom its folders belong to, or the first that nobody has.
+    fn own_user(&self, plugin: &PluginFolders) -> Result<u32, MachineError> {
+        let failed = || MachineError::folder(&self.base);
+        if let Some(user) = owner(&plugin.state()).map_err(failed())? {
+            return Ok(user);
+        }
+        let mut taken = Vec::new();
+        for entry in fs::read_dir(&self.base).map_err(failed())? {
+            let entry = entry.map_err(failed())?;
+            taken.extend(owner(&entry.path().join("state")).map_err(failed())?);
+        }
+        let free = USERS.clone().find(|user| !taken.contains(user));
+        free.ok_or_else(|| failed()(io::Error::other("all users of sandboxes are taken")))
+    }
+}
+
+impl PluginFolders {
+    pub(crate) fn mounted(&self) -> PathBuf {
+        self.base.join("mounted")
+    }
+
+    pub(crate) fn order(&self) -> PathBuf {
+        self.base.join("order")
+    }
+
+    pub(crate) fn doors(&self) -> PathBuf {
+        self.base.join("doors")
+    }
+
+    pub(crate) fn kept(&self) -> PathBuf {
+        self.base.join("kept")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.base.join("state")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.base.join("work")
+    }
+
+    /// What is temporary for a runner, or for a step beside it.
+    pub(crate) fn temporary(&self, purpose: Purpose) -> PathBuf {
+        self.base.join(if purpose == Purpose::Serve { "tmp" } else { "step" })
+    }
+
+    /// The JSON of what the owner configured.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.base.join("config").join("config.json")
+    }
+
+    /// Where the runner listens.
+    pub(crate) fn runner_socket(&self) -> PathBuf {
+        self.doors().join("run")
+    }
+
+    /// Where the app listens.
+    pub(crate) fn app_socket(&self) -> PathBuf {
+        self.doors().join("app")
+    }
+
+    /// Makes them all, and gives to the plugin's user what is to be its. What is temporary for this purpose is
+    /// emptied.
+    fn prepare(&self, user: Option<u32>, purpose: Purpose) -> Result<(), MachineError> {
+        let socket = self.runner_socket();
+        let bytes = socket.as_os_str().len().saturating_sub(LONGEST_ADDRESS);
+        if bytes > 0 {
+            return Err(MachineError::LongPath { path: socket, bytes });
+        }
+        make(&self.base, 0o700)?;
+        make(&self.base.join("config"), 0o700)?;
+        let temporary = self.temporary(purpose);
+        remove(&temporary)?;
+        // What these hold is read in the sandbox, and written outside of it.
+        for folder in [self.mounted(), self.order()] {
+            make(&folder, 0o700)?;
+            own(&folder, user)?;
+        }
+        for folder in [self.doors(), self.kept(), self.state(), self.work(), temporary] {
+            make(&folder, 0o700)?;
+            own(&folder, user)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all that there is of the plugin.
+    pub(crate) async fn remove(&self) -> Result<(), MachineError> {
+        let base = self.base.clone();
+        in_a_thread(self, move || remove(&base)).await
+    }
+}
+
+/// Trees may be large.
+async fn in_a_thread<T: Send + 'static>(
+    folders: &PluginFolders,
+    work: impl FnOnce() -> Result<T, MachineError> + Send + 'static,
+) -> Result<T, MachineError> {
+    let done = spawn_blocking(work).await;
+    done.map_err(|error| MachineError::folder(&folders.base)(io::Error::other(error)))?
+}
+
+/// Whose a folder is, if somebody's that a sandbox may be.
+fn owner(path: &Path) -> io::Result<Option<u32>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.uid()).filter(|user| USERS.contains(user))),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MachineError> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(MachineError::folder(path))
+}
+
+pub(crate) fn own(path: &Path, user: Option<u32>) -> Result<(), MachineError> {
+    let Some(user) = user else { return Ok(()) };
+    // Never what a link leads to: the plugin's user can put one into its folders.
+    lchown(path, Some(user), Some(user)).map_err(MachineError::folder(path))
+}
+
+pub(crate) fn remove(path: &Path) -> Result<(), MachineError> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    match if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) } {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(MachineError::folder(path)(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

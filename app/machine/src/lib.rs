@@ -1,0 +1,33 @@
+//! Plugins on one machine: each in a sandbox that `famulus-runner launch` makes.
+//!
+//! ```text
+//! PluginRecord ─► Machine ── Home ──► app/sandbox: calls
+//!                    ├─ folders ─► state, kept results, what is mounted, sockets: one set for each plugin
+//!                    ├─ steps ───► a sandbox that bundles, one that builds
+//!                    └─ runner ──► a sandbox that serves; its end is seen, and told
+//! ```
+//!
+//! Refuses to know where records come from, and what a plugin is about.
+//!
+//! What holds: nothing of a plugin is executed outside of a sandbox, and nothing at all where none can be
+//! made; no sandbox sees a folder or a socket of another plugin; what runs ends with this process, however
+//! that ends.
+
+mod error;
+mod folders;
+mod home;
+mod launcher;
+mod machine;
+mod mounted;
+mod order;
+mod plugin;
+mod record;
+mod runner;
+mod steps;
+mod table;
+
+pub use error::{MachineError, StepError};
+pub use machine::{Machine, Settings};
+pub use plugin::LocalPlugin;
+pub use record::PluginRecord;
+pub use runner::LocalRunner;

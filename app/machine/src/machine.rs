@@ -1,0 +1,256 @@
+//! This machine as a home of plugins.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use famulus_core::runner::Door;
+use famulus_lifecycle::Tasks;
+use famulus_sandbox::{Liveness, NotReady};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::MachineError;
+use crate::folders::{Folders, PluginFolders, make, own, remove};
+use crate::mounted::give;
+use crate::order::Of;
+use crate::plugin::LocalPlugin;
+use crate::record::PluginRecord;
+use crate::table::Table;
+
+/// Letters of a bearer.
+const BEARER: usize = 43;
+
+/// Steps that are taken beside each other.
+const STEPS: usize = 2;
+
+/// What this machine has for plugins.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// famulus-runner, of the same release.
+    pub runner: PathBuf,
+    /// Where folders of plugins are made.
+    pub data_dir: PathBuf,
+    /// A folder of programs that tools find beside the system's, as `uv`.
+    pub programs: Option<PathBuf>,
+    /// Who listens on this machine and must not be reached from a sandbox: the look at its network tries them.
+    pub denied: Vec<SocketAddr>,
+}
+
+impl Settings {
+    pub fn new(runner: PathBuf, data_dir: PathBuf) -> Self {
+        Self { runner, data_dir, programs: None, denied: Vec::new() }
+    }
+}
+
+/// What is done with one plugin at a time.
+#[derive(Default)]
+pub(crate) struct Upkeep {
+    pub(crate) starting: tokio::sync::Mutex<()>,
+    pub(crate) stepping: tokio::sync::Mutex<()>,
+    opening: tokio::sync::Mutex<()>,
+    /// It is being removed: a step that is under way ends.
+    pub(crate) removed: CancellationToken,
+}
+
+/// Where runners are processes in sandboxes of this machine.
+pub struct Machine {
+    pub(crate) settings: Settings,
+    pub(crate) folders: Folders,
+    pub(crate) table: Arc<Table>,
+    pub(crate) liveness: Liveness,
+    /// Takes the doors that are opened.
+    doors: mpsc::Sender<Door>,
+    /// By the UID of the plugin. Held for single operations, never across an await.
+    open: Mutex<BTreeMap<String, CancellationToken>>,
+    /// Why nothing of a plugin runs here.
+    pub(crate) refused: Option<NotReady>,
+    /// How sandboxes are held here, in words.
+    pub(crate) isolation: Option<String>,
+    /// By the UID of the plugin. Held for single operations, never across an await.
+    upkeep: Mutex<BTreeMap<String, Arc<Upkeep>>>,
+    /// Steps of all plugins beside each other.
+    pub(crate) steps: Semaphore,
+    pub(crate) tasks: Tasks,
+}
+
+impl Machine {
+    /// Looks whether sandboxes can be made here. Where they cannot, every plugin says why, and nothing of one
+    /// runs.
+    ///
+    /// # Errors
+    /// No client can be made in this process.
+    pub async fn open(
+        settings: Settings,
+        doors: mpsc::Sender<Door>,
+        tasks: &Tasks,
+    ) -> Result<Arc<Self>, MachineError> {
+        let liveness = Liveness::new().map_err(|error| MachineError::Client(Box::new(error)))?;
+        let mut machine = Self {
+            folders: Folders::new(&settings.data_dir),
+            settings,
+            table: Arc::default(),
+            liveness,
+            doors,
+            open: Mutex::default(),
+            refused: None,
+            isolation: None,
+            upkeep: Mutex::default(),
+            steps: Semaphore::new(STEPS),
+            tasks: tasks.clone(),
+        };
+        match machine.check().await {
+            Ok(isolation) => machine.isolation = Some(isolation),
+            Err(why) => {
+                tracing::warn!(why = why.message, "nothing of a plugin runs on this machine");
+                machine.refused = Some(why);
+            }
+        }
+        Ok(Arc::new(machine))
+    }
+
+    /// Why nothing of a plugin runs here; nothing where sandboxes are as they must be.
+    pub fn refused(&self) -> Option<&NotReady> {
+        self.refused.as_ref()
+    }
+
+    /// How sandboxes are held here, in words.
+    pub fn isolation(&self) -> Option<&str> {
+        self.isolation.as_deref()
+    }
+
+    /// Has a plugin be as its record says. What its runner was given changes with it.
+    ///
+    /// # Errors
+    /// What is given to its runner cannot be written: the plugin is as the record says, its runner is not.
+    pub fn put(&self, record: PluginRecord) -> Result<(), MachineError> {
+        let uid = record.uid.clone();
+        let after = self.table.put(&uid, |before| {
+            let bearer = before.map_or_else(bearer, |before| before.bearer.clone());
+            let same = before.filter(|before| before.record.rendered == record.rendered);
+            Some(LocalPlugin {
+                bearer,
+                version: 0,
+                wants_runner: before.is_some_and(|before| before.wants_runner),
+                runners: 0,
+                refused: self.refused.clone(),
+                failed: same.and_then(|before| before.failed.clone()),
+                isolation: self.isolation.clone(),
+                record,
+            })
+        });
+        match after {
+            Some(after) if !self.table.runners(&uid).is_empty() => {
+                let folders = self.folders.of(&uid);
+                let user = self.folders.user(&folders)?;
+                give(&after, &folders, user)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Keeps what the owner configured, an object. A record with a greater number has the runner read it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn configure(&self, uid: &str, values: &Value) -> Result<(), MachineError> {
+        let path = self.folders.of(uid).config();
+        if let Some(above) = path.parent() {
+            make(above, 0o700)?;
+        }
+        let aside = path.with_extension("new");
+        remove(&aside)?;
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside);
+        let written = written.and_then(|mut file| {
+            file.write_all(values.to_string().as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(MachineError::folder(&aside))?;
+        fs::rename(&aside, &path).map_err(MachineError::folder(&path))
+    }
+
+    /// Removes a plugin, and everything of it. Its runner is killed, and a step that is under way ends.
+    ///
+    /// # Errors
+    /// A folder cannot be removed.
+    pub async fn remove(&self, uid: &str) -> Result<(), MachineError> {
+        let upkeep = self.upkeep(uid);
+        upkeep.removed.cancel();
+        let _no_step = upkeep.stepping.lock().await;
+        let _no_start = upkeep.starting.lock().await;
+        self.table.remove(uid);
+        let mut changes = self.table.subscribe();
+        loop {
+            changes.borrow_and_update();
+            let runners = self.table.runners(uid);
+            if runners.is_empty() {
+                break;
+            }
+            for runner in runners {
+                runner.kill.cancel();
+            }
+            if changes.changed().await.is_err() {
+                break;
+            }
+        }
+        if let Some(door) = self.open.lock().remove(uid) {
+            door.cancel();
+        }
+        self.folders.of(uid).remove().await?;
+        self.upkeep.lock().remove(uid);
+        Ok(())
+    }
+
+    pub(crate) fn upkeep(&self, uid: &str) -> Arc<Upkeep> {
+        Arc::clone(self.upkeep.lock().entry(uid.to_owned()).or_default())
+    }
+
+    pub(crate) fn of<'a>(
+        &self,
+        plugin: &'a str,
+        folders: &'a PluginFolders,
+        user: Option<u32>,
+    ) -> Of<'a> {
+        Of { plugin, folders, root: self.folders.root(), user }
+    }
+
+    /// Opens the door of a plugin, unless it is open.
+    pub(crate) async fn open_door(
+        &self,
+        uid: &str,
+        folders: &PluginFolders,
+        user: Option<u32>,
+    ) -> Result<(), MachineError> {
+        let upkeep = self.upkeep(uid);
+        let _one = upkeep.opening.lock().await;
+        if self.open.lock().contains_key(uid) {
+            return Ok(());
+        }
+        let path = folders.app_socket();
+        let failed = || MachineError::folder(&path);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
+            Ok(()) | Err(_) => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(failed())?;
+        own(&path, user)?;
+        let closed = CancellationToken::new();
+        let door = Door { plugin: uid.into(), listener, closed: closed.clone() };
+        self.doors.send(door).await.map_err(|_nobody| MachineError::Ending)?;
+        self.open.lock().insert(uid.to_owned(), closed);
+        Ok(())
+    }
+}
+
+/// A bearer of 256 bits, for one plugin and as long as this process lives.
+pub(crate) fn bearer() -> String {
+    use rand::distr::{Alphanumeric, SampleString as _};
+    Alphanumeric.sample_string(&mut rand::rng(), BEARER)
+}

@@ -1,0 +1,193 @@
+//! The steps by which a plugin becomes one that serves, each in a sandbox of its own that ends with a report.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled};
+use famulus_protocol::{Landlock, SelfTest};
+use famulus_sandbox::{KnownPlugin as _, NotReady};
+use rustix::fs::OFlags;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{MachineError, StepError};
+use crate::launcher::Launcher;
+use crate::machine::{Machine, bearer};
+use crate::mounted::{exchange, give};
+use crate::order::{APP, Of, Purpose, REPORT, launch};
+use crate::plugin::{LocalPlugin, not_ready};
+
+/// How long a step may take: an init script has five minutes, packages come before.
+const BUNDLE: Duration = Duration::from_mins(5);
+const BUILD: Duration = Duration::from_mins(12);
+const CHECK: Duration = Duration::from_secs(30);
+
+/// Bytes of a report.
+const LONGEST: u64 = 16 * 1024;
+
+/// The plugin for which sandboxes are tried before there is any.
+const NOBODY: &str = "check";
+
+impl Machine {
+    /// Makes a revision of a plugin's source, which the app keeps. Nothing of the plugin is executed.
+    ///
+    /// # Errors
+    /// In words for the owner; the plugin is as it was.
+    pub async fn bundle(
+        &self,
+        uid: &str,
+        source: BuildSource,
+        allow_hosts: Vec<String>,
+    ) -> Result<Bundled, StepError> {
+        let upkeep = self.upkeep(uid);
+        let _one = upkeep.stepping.lock().await;
+        let plugin = self.held(uid)?;
+        let order = BuildOrder {
+            plugin: plugin.name().to_owned(),
+            uid: uid.to_owned(),
+            rendered: plugin.rendered(),
+            callback: APP.to_owned(),
+            source,
+            allow_hosts,
+        };
+        let order = serde_json::to_vec(&order).map_err(io::Error::from);
+        let folders = self.folders.of(uid);
+        let order = order.map_err(MachineError::folder(&folders.order()))?;
+        let user = self.folders.take(&folders, Purpose::Bundle).await?;
+        self.open_door(uid, &folders, user).await?;
+        let files = [("build.json", &order[..]), ("bearer", plugin.bearer.as_bytes())];
+        exchange(&folders.order(), &files, user)?;
+        let of = self.of(plugin.name(), &folders, user);
+        match self.step(Purpose::Bundle, &of, &upkeep.removed).await? {
+            Bundled::Failed(failure) => Err(StepError::Failed(failure)),
+            done @ Bundled::Done { .. } => Ok(done),
+        }
+    }
+
+    /// Makes a tree of what was bundled last, and gives what its init script said. Here code of the plugin
+    /// runs for the first time.
+    ///
+    /// # Errors
+    /// In words for the owner; what serves goes on serving.
+    pub async fn build(&self, uid: &str) -> Result<Built, StepError> {
+        let upkeep = self.upkeep(uid);
+        let _one = upkeep.stepping.lock().await;
+        let plugin = self.held(uid)?;
+        let folders = self.folders.of(uid);
+        let user = self.folders.take(&folders, Purpose::Build).await?;
+        self.open_door(uid, &folders, user).await?;
+        give(&plugin, &folders, user)?;
+        let of = self.of(plugin.name(), &folders, user);
+        match self.step(Purpose::Build, &of, &upkeep.removed).await? {
+            Built::Failed(failure) => Err(StepError::Failed(failure)),
+            done @ Built::Done { .. } => Ok(done),
+        }
+    }
+
+    /// The plugin, if anything of one may run here.
+    fn held(&self, uid: &str) -> Result<Arc<LocalPlugin>, MachineError> {
+        if let Some(why) = &self.refused {
+            return Err(MachineError::Refused(why.message.clone()));
+        }
+        self.table.by_uid(uid).ok_or(MachineError::Gone)
+    }
+
+    /// Makes a sandbox and tries from inside what every call relies on. Says how it is held, or why nothing
+    /// of a plugin may run.
+    pub(crate) async fn check(&self) -> Result<String, NotReady> {
+        let refused = |why: String| not_ready("NoSandbox", why);
+        let tried = self.try_sandbox().await.map_err(|error| refused(error.to_string()))?;
+        let failed = tried.checks.iter().filter(|check| !check.passed);
+        let failed: Vec<&str> = failed.map(|check| check.detail.as_str()).collect();
+        if !failed.is_empty() || !tried.passed {
+            return Err(refused(format!("a sandbox does not hold: {}", failed.join("; "))));
+        }
+        let landlock = tried.isolation.map(|isolation| isolation.landlock);
+        let files = match landlock {
+            Some(Landlock::Full | Landlock::Partial) => "Landlock",
+            Some(Landlock::Replaced) => "a root of its own",
+            Some(Landlock::None) | None => {
+                return Err(refused("files are not confined".to_owned()));
+            }
+        };
+        let users =
+            if rustix::process::getuid().is_root() { "a user of its own" } else { "your user" };
+        Ok(format!("namespaces of its own, {users}, no network, {files}, filtered system calls"))
+    }
+
+    async fn try_sandbox(&self) -> Result<SelfTest, StepError> {
+        let runner = &self.settings.runner;
+        if !runner.is_file() {
+            return Err(MachineError::NoRunner { path: runner.clone() }.into());
+        }
+        self.folders.prepare()?;
+        let folders = self.folders.of(NOBODY);
+        let user = self.folders.take(&folders, Purpose::Check).await?;
+        exchange(&folders.mounted(), &[("bearer", bearer().as_bytes())], user)?;
+        let of = self.of(NOBODY, &folders, user);
+        let tried = self.step(Purpose::Check, &of, &self.tasks.token()).await;
+        folders.remove().await?;
+        tried
+    }
+
+    async fn step<T: DeserializeOwned>(
+        &self,
+        purpose: Purpose,
+        of: &Of<'_>,
+        ended: &CancellationToken,
+    ) -> Result<T, StepError> {
+        // The semaphore is never closed.
+        let _place = self.steps.acquire().await.ok();
+        let patience = match purpose {
+            Purpose::Bundle => BUNDLE,
+            Purpose::Build => BUILD,
+            Purpose::Check | Purpose::Serve => CHECK,
+        };
+        let path = of.folders.work().join(REPORT);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(MachineError::folder(&path)(error).into());
+            }
+            Ok(()) | Err(_) => {}
+        }
+        let order = launch(purpose, of, &self.settings);
+        let mut launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
+        let log = launcher.log();
+        let step = tokio::select! {
+            step = timeout(patience, launcher.exited()) => step,
+            () = ended.cancelled() => {
+                launcher.kill().await;
+                return Err(MachineError::Gone.into());
+            }
+        };
+        let how = match step {
+            Ok(Ok(status)) => match launcher.refusal(status).await {
+                Some(why) => return Err(MachineError::NotLaunched(why).into()),
+                None => status.to_string(),
+            },
+            Ok(Err(error)) => return Err(MachineError::Start(error).into()),
+            Err(_late) => {
+                launcher.kill().await;
+                format!("it was not done after {} s", patience.as_secs())
+            }
+        };
+        let said = || log.lines().split_off(log.lines().len().saturating_sub(5)).join("\n");
+        report(&path).ok_or_else(|| StepError::Silent { how, said: said() })
+    }
+}
+
+/// What the step wrote, which its sandbox's user could have made into anything.
+fn report<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
