@@ -221,6 +221,7 @@ pub(crate) fn own(path: &Path, user: Option<u32>) -> Result<(), MachineError> {
     lchown(path, Some(user), Some(user)).map_err(MachineError::folder(path))
 }
 
+/// Removes a folder with all that is in it, or what else stands there, if anything does.
 pub(crate) fn remove(path: &Path) -> Result<(), MachineError> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     match if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) } {

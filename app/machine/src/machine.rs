@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
@@ -234,12 +234,8 @@ impl Machine {
             return Ok(());
         }
         let path = folders.app_socket();
-        let failed = || MachineError::folder(&path);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-            Ok(()) | Err(_) => {}
-        }
-        let listener = UnixListener::bind(&path).map_err(failed())?;
+        remove(&path)?;
+        let listener = UnixListener::bind(&path).map_err(MachineError::folder(&path))?;
         own(&path, user)?;
         let closed = CancellationToken::new();
         let door = Door { plugin: uid.into(), listener, closed: closed.clone() };

@@ -70,10 +70,7 @@ pub(crate) fn exchange(
     }
     own(&whole, user)?;
     let next = folder.join(NEXT);
-    match fs::remove_file(&next) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
-        Ok(()) | Err(_) => {}
-    }
+    remove(&next)?;
     let exchanged = symlink(name, &next).and_then(|()| fs::rename(&next, folder.join(LINK)));
     exchanged.map_err(failed())?;
     before.map_or(Ok(()), |before| remove(&folder.join(before)))

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{MachineError, StepError};
+use crate::folders::remove;
 use crate::launcher::Launcher;
 use crate::machine::{Machine, bearer};
 use crate::mounted::{exchange, give};
@@ -26,6 +27,9 @@ use crate::plugin::{LocalPlugin, not_ready};
 const BUNDLE: Duration = Duration::from_mins(5);
 const BUILD: Duration = Duration::from_mins(12);
 const CHECK: Duration = Duration::from_secs(30);
+
+/// Lines of what a step said that are shown where it reported nothing.
+const SAID: usize = 5;
 
 /// Bytes of a report.
 const LONGEST: u64 = 16 * 1024;
@@ -149,12 +153,7 @@ impl Machine {
             Purpose::Check | Purpose::Serve => CHECK,
         };
         let path = of.folders.work().join(REPORT);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(MachineError::folder(&path)(error).into());
-            }
-            Ok(()) | Err(_) => {}
-        }
+        remove(&path)?;
         let order = launch(purpose, of, &self.settings);
         let mut launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
         let log = launcher.log();
@@ -176,8 +175,11 @@ impl Machine {
                 format!("it was not done after {} s", patience.as_secs())
             }
         };
-        let said = || log.lines().split_off(log.lines().len().saturating_sub(5)).join("\n");
-        report(&path).ok_or_else(|| StepError::Silent { how, said: said() })
+        report(&path).ok_or_else(|| {
+            let lines = log.lines();
+            let said = lines[lines.len().saturating_sub(SAID)..].join("\n");
+            StepError::Silent { how, said }
+        })
     }
 }
 
