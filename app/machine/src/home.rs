@@ -22,7 +22,7 @@ use crate::error::MachineError;
 use crate::launcher::{Launcher, Log};
 use crate::machine::Machine;
 use crate::mounted::give;
-use crate::order::{Purpose, launch};
+use crate::order::{Purpose, launch, network};
 use crate::plugin::{Failed, LocalPlugin, not_ready};
 use crate::runner::LocalRunner;
 use crate::table::Table;
@@ -75,9 +75,8 @@ impl Home for Machine {
         self.table.has(runner)
     }
 
-    /// Every sandbox has the same network: none.
-    fn lets(&self, _plugin: &LocalPlugin, _runner: &LocalRunner) -> bool {
-        true
+    fn lets(&self, plugin: &LocalPlugin, runner: &LocalRunner) -> bool {
+        plugin.record.egress == runner.egress
     }
 
     /// Nobody calls over the network here.
@@ -155,13 +154,17 @@ impl Machine {
         let user = self.folders.take(&folders, Purpose::Serve).await?;
         self.open_door(uid, &folders, user).await?;
         give(plugin, &folders, user)?;
-        let order = launch(Purpose::Serve, &self.of(name, &folders, user), &self.settings);
+        let egress = plugin.record.egress;
+        let network = network(egress, Vec::new());
+        let of = self.of(name, &folders, user);
+        let order = launch(Purpose::Serve, &of, &self.settings, network);
         let launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
         let runner = Arc::new(LocalRunner {
             name: name.to_owned(),
             plugin: uid.to_owned(),
             created: SystemClock.now(),
             socket: folders.runner_socket(),
+            egress,
             log: launcher.log(),
             end: CancellationToken::new(),
             kill: CancellationToken::new(),

@@ -29,5 +29,5 @@ mod table;
 pub use error::{MachineError, StepError};
 pub use machine::{Machine, Settings};
 pub use plugin::LocalPlugin;
-pub use record::PluginRecord;
+pub use record::{Egress, PluginRecord};
 pub use runner::LocalRunner;

@@ -21,8 +21,8 @@ use crate::error::MachineError;
 use crate::folders::{Folders, PluginFolders, make, own, remove};
 use crate::mounted::give;
 use crate::order::Of;
-use crate::plugin::LocalPlugin;
-use crate::record::PluginRecord;
+use crate::plugin::{LocalPlugin, not_ready};
+use crate::record::{Egress, PluginRecord};
 use crate::table::Table;
 
 /// Letters of a bearer.
@@ -72,6 +72,8 @@ pub struct Machine {
     open: Mutex<BTreeMap<String, CancellationToken>>,
     /// Why nothing of a plugin runs here.
     pub(crate) refused: Option<NotReady>,
+    /// Why nothing runs here that reaches the internet.
+    pub(crate) no_internet: Option<NotReady>,
     /// How sandboxes are held here, in words.
     pub(crate) isolation: Option<String>,
     /// By the UID of the plugin. Held for single operations, never across an await.
@@ -101,17 +103,23 @@ impl Machine {
             doors,
             open: Mutex::default(),
             refused: None,
+            no_internet: None,
             isolation: None,
             upkeep: Mutex::default(),
             steps: Semaphore::new(STEPS),
             tasks: tasks.clone(),
         };
-        match machine.check().await {
+        match machine.check(Egress::None).await {
             Ok(isolation) => machine.isolation = Some(isolation),
             Err(why) => {
                 tracing::warn!(why = why.message, "nothing of a plugin runs on this machine");
                 machine.refused = Some(why);
+                return Ok(Arc::new(machine));
             }
+        }
+        if let Err(NotReady { message: why, .. }) = machine.check(Egress::Internet).await {
+            tracing::warn!(why, "no plugin reaches the internet on this machine");
+            machine.no_internet = Some(not_ready("NoInternet", why));
         }
         Ok(Arc::new(machine))
     }
@@ -119,6 +127,11 @@ impl Machine {
     /// Why nothing of a plugin runs here; nothing where sandboxes are as they must be.
     pub fn refused(&self) -> Option<&NotReady> {
         self.refused.as_ref()
+    }
+
+    /// Why no plugin reaches the internet here; nothing where it can be had.
+    pub fn no_internet(&self) -> Option<&NotReady> {
+        self.no_internet.as_ref()
     }
 
     /// How sandboxes are held here, in words.
@@ -134,18 +147,26 @@ impl Machine {
         let uid = record.uid.clone();
         let after = self.table.put(&uid, |before| {
             let bearer = before.map_or_else(bearer, |before| before.bearer.clone());
+            // What a runner reaches cannot be changed: the next call starts another.
+            let keeps = |before: &&LocalPlugin| before.record.egress == record.egress;
             let same = before.filter(|before| before.record.rendered == record.rendered);
             Some(LocalPlugin {
                 bearer,
                 version: 0,
-                wants_runner: before.is_some_and(|before| before.wants_runner),
+                wants_runner: before.filter(keeps).is_some_and(|before| before.wants_runner),
                 runners: 0,
                 refused: self.refused.clone(),
+                no_internet: self.no_internet.clone(),
                 failed: same.and_then(|before| before.failed.clone()),
                 isolation: self.isolation.clone(),
                 record,
             })
         });
+        for runner in self.table.runners(&uid) {
+            if after.as_ref().is_some_and(|after| after.record.egress != runner.egress) {
+                runner.end.cancel();
+            }
+        }
         match after {
             Some(after) if !self.table.runners(&uid).is_empty() => {
                 let folders = self.folders.of(&uid);

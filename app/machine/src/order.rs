@@ -1,12 +1,14 @@
 //! What the launcher is asked for: the sandbox of a runner, and those of the steps before it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use famulus_protocol::launch::{Launch, LaunchNetwork, Place};
 
 use crate::folders::PluginFolders;
 use crate::machine::Settings;
+use crate::record::Egress;
 
 /// Where things are in a sandbox.
 const RUNNER: &str = "/famulus/runner";
@@ -51,7 +53,20 @@ pub(crate) struct Of<'a> {
     pub(crate) user: Option<u32>,
 }
 
-pub(crate) fn launch(purpose: Purpose, of: &Of<'_>, settings: &Settings) -> Launch {
+/// `also`: private addresses that are reached with the internet.
+pub(crate) fn network(egress: Egress, also: Vec<SocketAddr>) -> LaunchNetwork {
+    match egress {
+        Egress::None => LaunchNetwork::None,
+        Egress::Internet => LaunchNetwork::Internet { also },
+    }
+}
+
+pub(crate) fn launch(
+    purpose: Purpose,
+    of: &Of<'_>,
+    settings: &Settings,
+    network: LaunchNetwork,
+) -> Launch {
     let folders = of.folders;
     let mut places = vec![
         read(settings.runner.clone(), RUNNER),
@@ -86,7 +101,7 @@ pub(crate) fn launch(purpose: Purpose, of: &Of<'_>, settings: &Settings) -> Laun
         root: of.root.clone(),
         user: of.user,
         places,
-        network: LaunchNetwork::None,
+        network,
         variables: variables(purpose, of, settings),
         command: [RUNNER.to_owned()].into_iter().chain(step).collect(),
     }
@@ -159,7 +174,7 @@ mod tests {
         let own = folders.of("0b0e2a0c-1d7a-4a55-9c43-6d1d3c1f4a10");
         let of = Of { plugin: "p", folders: &own, root: folders.root(), user: Some(1_310_000) };
         let seen = |purpose| {
-            let order = launch(purpose, &of, &settings);
+            let order = launch(purpose, &of, &settings, LaunchNetwork::None);
             let from = order.places.iter().filter_map(|place| place.from.clone());
             let below =
                 from.filter_map(|path| path.strip_prefix("/data/plugins").ok().map(Path::to_owned));

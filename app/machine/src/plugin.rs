@@ -6,7 +6,7 @@ use famulus_core::sandbox::PluginState;
 use famulus_sandbox::{KnownPlugin, NotReady};
 use tokio::time::Instant;
 
-use crate::record::PluginRecord;
+use crate::record::{Egress, PluginRecord};
 
 /// A runner that ended by itself before it took calls, or the last of several.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct LocalPlugin {
     pub(crate) runners: u32,
     /// Nothing runs here, for any plugin.
     pub(crate) refused: Option<NotReady>,
+    /// Nothing that reaches the internet does.
+    pub(crate) no_internet: Option<NotReady>,
     pub(crate) failed: Option<Failed>,
     /// How a sandbox that it had was held.
     pub(crate) isolation: Option<String>,
@@ -68,6 +70,9 @@ impl KnownPlugin for LocalPlugin {
             return self.refused.clone();
         }
         let record = &self.record;
+        if record.egress == Egress::Internet && self.no_internet.is_some() {
+            return self.no_internet.clone();
+        }
         if record.suspended {
             return Some(not_ready("Suspended", "the owner holds it"));
         }
@@ -102,7 +107,7 @@ impl KnownPlugin for LocalPlugin {
             commit: record.commit.clone(),
             tools: record.tools.iter().filter(|tool| record.permits(tool)).cloned().collect(),
             config_keys: record.config_keys.clone(),
-            egress: "none".to_owned(),
+            egress: record.egress.name().to_owned(),
             runners: self.runners,
             isolation: self.isolation.clone(),
         }
@@ -140,6 +145,8 @@ mod tests {
                 tools: vec!["look".to_owned(), "feel".to_owned()],
                 permitted: vec!["look".to_owned()],
                 config_keys: Vec::new(),
+                egress: Egress::None,
+                init_egress: Egress::None,
                 suspended: false,
                 idle: Duration::from_mins(5),
                 trouble: None,
@@ -149,6 +156,7 @@ mod tests {
             wants_runner: false,
             runners: 0,
             refused: None,
+            no_internet: Some(not_ready("NoInternet", "m")),
             failed: None,
             isolation: None,
         }
@@ -173,6 +181,7 @@ mod tests {
         check(&|it| it.record.suspended = true, Some("Suspended"), "Suspended");
         check(&|it| it.record.revision = None, Some("Pending"), "Pending");
         check(&|it| it.record.permitted.clear(), Some("NothingPermitted"), "NothingPermitted");
+        check(&|it| it.record.egress = Egress::Internet, Some("NoInternet"), "NoInternet");
         // Whatever else is the case: where nothing runs, that is what has to be said.
         check(
             &|it| {

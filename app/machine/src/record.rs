@@ -4,6 +4,23 @@ use std::time::Duration;
 
 use famulus_sandbox::NotReady;
 
+/// What a sandbox of a plugin reaches over the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Egress {
+    None,
+    /// Public addresses that are none of this machine's.
+    Internet,
+}
+
+impl Egress {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Internet => "internet",
+        }
+    }
+}
+
 /// What is wanted of a plugin, and what is known of the revision that serves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginRecord {
@@ -21,6 +38,10 @@ pub struct PluginRecord {
     pub permitted: Vec<String>,
     /// Keys of its configuration that have a value; never a value.
     pub config_keys: Vec<String>,
+    /// What its tools reach.
+    pub egress: Egress,
+    /// What its init script reaches, and packages are fetched from.
+    pub init_egress: Egress,
     /// The owner holds it.
     pub suspended: bool,
     /// Unused for so long, its runner ends.

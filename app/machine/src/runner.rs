@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::launcher::Log;
+use crate::record::Egress;
 
 /// A sandbox that serves a plugin. One that is started again is another.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct LocalRunner {
     pub(crate) plugin: String,
     pub(crate) created: Timestamp,
     pub(crate) socket: PathBuf,
+    /// What its sandbox reaches.
+    pub(crate) egress: Egress,
     pub(crate) log: Log,
     /// Asks it to end when its calls have.
     pub(crate) end: CancellationToken,

@@ -2,16 +2,19 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_protocol::launch::LaunchNetwork;
 use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled};
 use famulus_protocol::{Landlock, SelfTest};
 use famulus_sandbox::{KnownPlugin as _, NotReady};
 use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +23,9 @@ use crate::folders::remove;
 use crate::launcher::Launcher;
 use crate::machine::{Machine, bearer};
 use crate::mounted::{exchange, give};
-use crate::order::{APP, Of, Purpose, REPORT, launch};
+use crate::order::{APP, Of, Purpose, REPORT, launch, network};
 use crate::plugin::{LocalPlugin, not_ready};
+use crate::record::Egress;
 
 /// How long a step may take: an init script has five minutes, packages come before.
 const BUNDLE: Duration = Duration::from_mins(5);
@@ -51,6 +55,15 @@ impl Machine {
         let upkeep = self.upkeep(uid);
         let _one = upkeep.stepping.lock().await;
         let plugin = self.held(uid)?;
+        let network = match &source {
+            BuildSource::Inline { .. } | BuildSource::Revision(_) => LaunchNetwork::None,
+            BuildSource::Git { .. } => {
+                if let Some(why) = &self.no_internet {
+                    return Err(MachineError::Refused(why.message.clone()).into());
+                }
+                network(Egress::Internet, addresses(&allow_hosts).await)
+            }
+        };
         let order = BuildOrder {
             plugin: plugin.name().to_owned(),
             uid: uid.to_owned(),
@@ -67,7 +80,7 @@ impl Machine {
         let files = [("build.json", &order[..]), ("bearer", plugin.bearer.as_bytes())];
         exchange(&folders.order(), &files, user)?;
         let of = self.of(plugin.name(), &folders, user);
-        match self.step(Purpose::Bundle, &of, &upkeep.removed).await? {
+        match self.step(Purpose::Bundle, &of, network, &upkeep.removed).await? {
             Bundled::Failed(failure) => Err(StepError::Failed(failure)),
             done @ Bundled::Done { .. } => Ok(done),
         }
@@ -87,8 +100,18 @@ impl Machine {
         self.open_door(uid, &folders, user).await?;
         give(&plugin, &folders, user)?;
         let of = self.of(plugin.name(), &folders, user);
-        match self.step(Purpose::Build, &of, &upkeep.removed).await? {
-            Built::Failed(failure) => Err(StepError::Failed(failure)),
+        let missing = self.no_internet.as_ref();
+        let missing = missing.filter(|_| plugin.record.init_egress == Egress::Internet);
+        let egress = if missing.is_some() { Egress::None } else { plugin.record.init_egress };
+        let network = network(egress, Vec::new());
+        match self.step(Purpose::Build, &of, network, &upkeep.removed).await? {
+            Built::Failed(mut failure) => {
+                if let Some(NotReady { message: why, .. }) = missing {
+                    failure.message =
+                        format!("{}; it was built without the internet: {why}", failure.message);
+                }
+                Err(StepError::Failed(failure))
+            }
             done @ Built::Done { .. } => Ok(done),
         }
     }
@@ -103,9 +126,9 @@ impl Machine {
 
     /// Makes a sandbox and tries from inside what every call relies on. Says how it is held, or why nothing
     /// of a plugin may run.
-    pub(crate) async fn check(&self) -> Result<String, NotReady> {
+    pub(crate) async fn check(&self, egress: Egress) -> Result<String, NotReady> {
         let refused = |why: String| not_ready("NoSandbox", why);
-        let tried = self.try_sandbox().await.map_err(|error| refused(error.to_string()))?;
+        let tried = self.try_sandbox(egress).await.map_err(|error| refused(error.to_string()))?;
         let failed = tried.checks.iter().filter(|check| !check.passed);
         let failed: Vec<&str> = failed.map(|check| check.detail.as_str()).collect();
         if !failed.is_empty() || !tried.passed {
@@ -121,10 +144,10 @@ impl Machine {
         };
         let users =
             if rustix::process::getuid().is_root() { "a user of its own" } else { "your user" };
-        Ok(format!("namespaces of its own, {users}, no network, {files}, filtered system calls"))
+        Ok(format!("namespaces of its own, {users}, {files}, filtered system calls"))
     }
 
-    async fn try_sandbox(&self) -> Result<SelfTest, StepError> {
+    async fn try_sandbox(&self, egress: Egress) -> Result<SelfTest, StepError> {
         let runner = &self.settings.runner;
         if !runner.is_file() {
             return Err(MachineError::NoRunner { path: runner.clone() }.into());
@@ -134,7 +157,8 @@ impl Machine {
         let user = self.folders.take(&folders, Purpose::Check).await?;
         exchange(&folders.mounted(), &[("bearer", bearer().as_bytes())], user)?;
         let of = self.of(NOBODY, &folders, user);
-        let tried = self.step(Purpose::Check, &of, &self.tasks.token()).await;
+        let network = network(egress, Vec::new());
+        let tried = self.step(Purpose::Check, &of, network, &self.tasks.token()).await;
         folders.remove().await?;
         tried
     }
@@ -143,6 +167,7 @@ impl Machine {
         &self,
         purpose: Purpose,
         of: &Of<'_>,
+        network: LaunchNetwork,
         ended: &CancellationToken,
     ) -> Result<T, StepError> {
         // The semaphore is never closed.
@@ -154,7 +179,7 @@ impl Machine {
         };
         let path = of.folders.work().join(REPORT);
         remove(&path)?;
-        let order = launch(purpose, of, &self.settings);
+        let order = launch(purpose, of, &self.settings, network);
         let mut launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
         let log = launcher.log();
         let step = tokio::select! {
@@ -181,6 +206,17 @@ impl Machine {
             StepError::Silent { how, said }
         })
     }
+}
+
+/// Where the hosts are, with their ports, that the owner lets sources be fetched from although they are
+/// private. Who cannot be found cannot be fetched from.
+async fn addresses(hosts: &[String]) -> Vec<SocketAddr> {
+    let mut found = Vec::new();
+    for host in hosts {
+        let looked_up = lookup_host(host.as_str()).await;
+        found.extend(looked_up.into_iter().flatten());
+    }
+    found
 }
 
 /// What the step wrote, which its sandbox's user could have made into anything.

@@ -30,6 +30,13 @@ pub enum LaunchError {
     Place { path: PathBuf, source: io::Error },
     #[error("the sandbox's own network could not be started: {0}")]
     Network(io::Error),
+    #[error(
+        "no interface to the internet can be made from /dev/net/tun ({0}); load the module tun and let \
+         everybody open that file (mode 666, as most systems have it), or in a container add the device"
+    )]
+    Interface(io::Error),
+    #[error("the network of the sandbox is not served any more: {0}")]
+    NetworkEnded(String),
     #[error("the sandbox could not give up its rights: {what}: {source}")]
     Privileges { what: &'static str, source: io::Error },
     #[error("the sandbox is not what it is to be: {0}; nothing runs in it")]

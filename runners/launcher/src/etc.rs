@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use famulus_protocol::launch::Launch;
+use famulus_network::Resolvers;
+use famulus_protocol::launch::{Launch, LaunchNetwork};
 use rustix::process::{getgid, getuid};
 
 use crate::error::LaunchError;
@@ -49,6 +50,12 @@ pub(crate) fn fill(root: &Root<'_>, order: &Launch) -> Result<(), LaunchError> {
             root.bind(&path, &path)?;
         }
     }
+    let resolvers = match order.network {
+        LaunchNetwork::None => String::new(),
+        LaunchNetwork::Internet { .. } => {
+            Resolvers::of_the_machine().map_err(LaunchError::Network)?.seen_inside()
+        }
+    };
     let (user, group) = privileges::owner(order).unwrap_or_else(|| (getuid(), getgid()));
     let made = [
         ("passwd", users(user.as_raw(), group.as_raw())),
@@ -56,7 +63,7 @@ pub(crate) fn fill(root: &Root<'_>, order: &Launch) -> Result<(), LaunchError> {
         ("hosts", HOSTS.to_owned()),
         ("nsswitch.conf", NAMES.to_owned()),
         ("hostname", "sandbox\n".to_owned()),
-        ("resolv.conf", String::new()),
+        ("resolv.conf", resolvers),
     ];
     for (name, text) in made {
         let path = etc.join(name);

@@ -12,7 +12,7 @@ use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid, um
 use rustix::system::sethostname;
 
 use crate::error::LaunchError;
-use crate::{loopback, privileges, proof, root};
+use crate::{interface, links, privileges, proof, root};
 
 /// The name of every sandbox's machine.
 const HOST: &[u8] = b"sandbox";
@@ -22,10 +22,16 @@ pub(crate) fn enter(order: &Launch, outside: &str) -> Result<Infallible, LaunchE
     end_with_the_launcher()?;
     // Nothing of the terminal is left to a sandbox.
     setsid().map_err(LaunchError::privileges("a session of its own"))?;
+    let outward = match order.network {
+        LaunchNetwork::None => None,
+        LaunchNetwork::Internet { .. } => Some(interface::open()?),
+    };
     root::build(order)?;
     sethostname(HOST).map_err(LaunchError::privileges("a name of its own"))?;
-    match order.network {
-        LaunchNetwork::None => loopback::start().map_err(LaunchError::Network)?,
+    links::loopback().map_err(LaunchError::Network)?;
+    if let Some(outward) = outward {
+        // Who serves it holds the other end.
+        interface::join(outward, io::stdin())?;
     }
     close_on_exec()
         .map_err(|source| LaunchError::Privileges { what: "open descriptors", source })?;
@@ -38,7 +44,7 @@ pub(crate) fn enter(order: &Launch, outside: &str) -> Result<Infallible, LaunchE
 }
 
 /// The kernel kills this process, and with it all in the sandbox, when the launcher is gone.
-fn end_with_the_launcher() -> Result<(), LaunchError> {
+pub(crate) fn end_with_the_launcher() -> Result<(), LaunchError> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(LaunchError::privileges("an end with the launcher"))?;
     // It may have gone before: then nobody holds the other end.

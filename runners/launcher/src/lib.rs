@@ -4,8 +4,9 @@
 //! ```text
 //! launch (outside) ─► user namespace, if it is no root ─► mount, pid, network, ipc, uts, cgroup
 //!      │ ends with who started it, and with it all                      │
-//!      └─► enter (inside, the first process) ─► new root ─► loopback ─► user, no capabilities
-//!                                                                   ─► looked at ─► the program
+//!      ├─► network (outside, without files or rights) ◄─────────────────┼─ an interface, if it has one
+//!      └─► enter (inside, the first process) ─► new root ─► links ─► user, no capabilities
+//!                                                                ─► looked at ─► the program
 //! ```
 //!
 //! Refuses to know what the program is and what it is for.
@@ -17,7 +18,9 @@
 mod error;
 mod etc;
 mod inside;
-mod loopback;
+mod interface;
+mod links;
+mod network;
 mod outside;
 mod privileges;
 mod proof;
@@ -31,23 +34,33 @@ use famulus_protocol::launch::{LAUNCH, Launch, NOT_LAUNCHED};
 
 pub use error::LaunchError;
 
-/// The first word of the process inside.
+/// The first words of the process inside, and of the one that serves its network.
 const ENTER: &str = "enter";
+const NETWORK: &str = "network";
 
 /// What the launcher is asked by its arguments.
 pub struct Asked {
     order: OsString,
-    /// Of the process inside: the namespaces that it must not be in.
-    outside: Option<OsString>,
+    to: To,
+}
+
+enum To {
+    Launch,
+    /// With the namespaces that the process inside must not be in.
+    Enter(OsString),
+    Network,
 }
 
 impl Asked {
     /// `None`: the arguments are for somebody else.
     pub fn of(arguments: &[OsString]) -> Option<Self> {
         match arguments {
-            [word, order] if word == LAUNCH => Some(Self { order: order.clone(), outside: None }),
+            [word, order] if word == LAUNCH => Some(Self { order: order.clone(), to: To::Launch }),
+            [word, order] if word == NETWORK => {
+                Some(Self { order: order.clone(), to: To::Network })
+            }
             [word, order, outside] if word == ENTER => {
-                Some(Self { order: order.clone(), outside: Some(outside.clone()) })
+                Some(Self { order: order.clone(), to: To::Enter(outside.clone()) })
             }
             _ => None,
         }
@@ -56,12 +69,13 @@ impl Asked {
     /// Launches, in a process that has one thread. Returns when the sandbox has ended, with the code of its
     /// program, or when there was none.
     pub fn run(self) -> ExitCode {
-        let done = self.order().and_then(|order| match &self.outside {
-            Some(outside) => {
+        let done = self.order().and_then(|order| match &self.to {
+            To::Enter(outside) => {
                 let outside = outside.to_str().unwrap_or_default();
                 inside::enter(&order, outside).map(|never| match never {})
             }
-            None => outside::launch(&order, &self.order),
+            To::Network => network::serve(&order).map(|()| ExitCode::SUCCESS),
+            To::Launch => outside::launch(&order, &self.order),
         });
         match done {
             Ok(code) => code,

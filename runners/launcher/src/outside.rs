@@ -3,21 +3,27 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 
-use famulus_protocol::launch::Launch;
+use famulus_protocol::launch::{Launch, LaunchNetwork};
 use famulus_runner_harness::namespaces::leave;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
 use rustix::thread::UnshareFlags;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::error::LaunchError;
-use crate::{ENTER, privileges, proof};
+use crate::{ENTER, NETWORK, privileges, proof};
+
+/// How long the process inside has to end by itself when its network did.
+const SAYS: Duration = Duration::from_millis(300);
 
 /// What a shell adds to the number of the signal that ended a process.
 const SIGNALLED: u8 = 128;
@@ -29,13 +35,47 @@ pub(crate) fn launch(order: &Launch, text: &OsStr) -> Result<ExitCode, LaunchErr
     let outside = proof::namespaces().map_err(LaunchError::Namespaces)?;
     if !getuid().is_root() {
         own_users().map_err(LaunchError::UserNamespace)?;
-    }
-    own_namespaces().map_err(LaunchError::Namespaces)?;
-    if !getuid().is_root() {
         privileges::lend().map_err(LaunchError::privileges("rights to make it"))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(LaunchError::Process)?.block_on(attend(text, &outside))
+    runtime.map_err(LaunchError::Process)?.block_on(async {
+        let network = match order.network {
+            LaunchNetwork::None => None,
+            LaunchNetwork::Internet { .. } => Some(Network::start(text)?),
+        };
+        own_namespaces().map_err(LaunchError::Namespaces)?;
+        attend(text, &outside, network).await
+    })
+}
+
+/// The process that serves the network of the sandbox, in that of the machine.
+struct Network {
+    child: Child,
+    /// It sees by its end that this process is gone.
+    _held: Option<ChildStdin>,
+    /// For the process inside.
+    socket: OwnedFd,
+}
+
+impl Network {
+    fn start(order: &OsStr) -> Result<Self, LaunchError> {
+        let flags = SocketFlags::CLOEXEC;
+        let ends = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (own, socket) = ends.map_err(|error| LaunchError::Network(error.into()))?;
+        let mut child = again(NETWORK, order)
+            .stdin(Stdio::piped())
+            .stdout(own)
+            .spawn()
+            .map_err(LaunchError::Process)?;
+        Ok(Self { _held: child.stdin.take(), child, socket })
+    }
+}
+
+/// This program as another process, which ends with this one.
+fn again(word: &str, order: &OsStr) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args([OsStr::new(word), order]).env_clear().kill_on_drop(true);
+    command
 }
 
 fn check(order: &Launch) -> Result<(), LaunchError> {
@@ -68,25 +108,35 @@ fn own_namespaces() -> io::Result<()> {
     )
 }
 
-async fn attend(order: &OsStr, outside: &str) -> Result<ExitCode, LaunchError> {
+async fn attend(
+    order: &OsStr,
+    outside: &str,
+    network: Option<Network>,
+) -> Result<ExitCode, LaunchError> {
     // Whoever has namespaces for its children starts no thread.
     let starter = io::stdin().as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
     let mut starter = starter.map_err(LaunchError::Starter)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(LaunchError::Process)?;
-    let mut child = Command::new("/proc/self/exe")
-        .args([OsStr::new(ENTER), order, OsStr::new(outside)])
-        .env_clear()
-        // It sees by its end that this process is gone.
-        .stdin(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(LaunchError::Process)?;
+    // It sees by its end that this process is gone, or who serves its network, who goes with this one.
+    let (stdin, mut network) = match network {
+        Some(Network { child, _held: held, socket }) => (socket.into(), Some((child, held))),
+        None => (Stdio::piped(), None),
+    };
+    let mut child =
+        again(ENTER, order).arg(outside).stdin(stdin).spawn().map_err(LaunchError::Process)?;
     // Who waits for a child would close it.
     let _held = child.stdin.take();
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut nothing = [0; 64];
     loop {
+        let network_ended = async {
+            match &mut network {
+                Some((child, _held)) => child.wait().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            biased;
             ended = child.wait() => return ended.map(code).map_err(LaunchError::Process),
             _asked = terminated.recv() => {
                 if let Some(pid) = pid {
@@ -97,6 +147,15 @@ async fn attend(order: &OsStr, outside: &str) -> Result<ExitCode, LaunchError> {
             read = starter.read(&mut nothing) => if !matches!(read, Ok(1..)) {
                 return end(child).await;
             },
+            ended = network_ended => {
+                // The process inside says itself why it never began.
+                if let Ok(Ok(inside)) = timeout(SAYS, child.wait()).await {
+                    return Ok(code(inside));
+                }
+                child.kill().await.map_err(LaunchError::Process)?;
+                let how = ended.map_err(LaunchError::Process)?.to_string();
+                return Err(LaunchError::NetworkEnded(how));
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A look at the sandbox from inside, before its program begins: what was asked of the kernel is found there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use famulus_network::INTERFACE;
 use famulus_protocol::launch::{Launch, LaunchNetwork};
 use famulus_runner_harness::mounts;
 use rustix::mount::MountFlags;
@@ -15,6 +17,9 @@ use crate::root::{is_in_root, taken};
 /// The kinds of namespaces, as the kernel names them; that of users is only left by who is no root.
 const KINDS: [&str; 6] = ["mnt", "pid", "net", "ipc", "uts", "cgroup"];
 const USERS: &str = "user";
+
+/// By which programs speak to themselves.
+const LOOPBACK: &str = "lo";
 
 /// What a line of `/proc/self/status` says of somebody without any capability.
 const NO_CAPABILITIES: &str = "0000000000000000";
@@ -46,11 +51,10 @@ pub(crate) fn look(order: &Launch, outside: &str) -> Result<(), LaunchError> {
     }
     let status = fs::read_to_string("/proc/self/status").map_err(read("its rights"))?;
     rights(&status, order.user.unwrap_or_else(|| getuid().as_raw()))?;
+    let devices = fs::read_to_string("/proc/self/net/dev").map_err(read("its network"))?;
     match order.network {
-        LaunchNetwork::None => {
-            let text = fs::read_to_string("/proc/self/net/dev").map_err(read("its network"))?;
-            alone(&text)?;
-        }
+        LaunchNetwork::None => interfaces(&devices, &[LOOPBACK])?,
+        LaunchNetwork::Internet { .. } => interfaces(&devices, &[LOOPBACK, INTERFACE])?,
     }
     let mounted = mounts::read().map_err(read("what is mounted"))?;
     for mounts::Mounted { point, flags } in mounted {
@@ -90,12 +94,14 @@ fn rights(status: &str, user: u32) -> Result<(), LaunchError> {
 }
 
 /// Two lines of heading, and one for each interface.
-fn alone(devices: &str) -> Result<(), LaunchError> {
+fn interfaces(devices: &str, wanted: &[&str]) -> Result<(), LaunchError> {
     let names = devices.lines().skip(2).filter_map(|line| line.split(':').next().map(str::trim));
-    match names.into_iter().find(|name| *name != "lo") {
-        None => Ok(()),
-        Some(name) => wrong(format!("its network has the interface {name}")),
+    let names: BTreeSet<&str> = names.collect();
+    if names == wanted.iter().copied().collect() {
+        return Ok(());
     }
+    let names: Vec<&str> = names.into_iter().collect();
+    wrong(format!("its network has the interfaces {}", names.join(", ")))
 }
 
 fn wrong<T>(what: String) -> Result<T, LaunchError> {
@@ -134,10 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_network_of_itself_is_none() {
+    fn only_the_interfaces_that_are_wanted_are_there() {
         let head = "Inter-|   Receive\n face |bytes\n";
-        alone(&format!("{head}    lo:       0\n")).unwrap();
-        let said = alone(&format!("{head}    lo: 0\n  eth0: 1\n")).unwrap_err();
-        assert!(said.to_string().contains("eth0"), "{said}");
+        let check = |devices: &str, wanted: &[&str], fits: bool| {
+            let found = interfaces(&format!("{head}{devices}"), wanted);
+            assert_eq!(found.is_ok(), fits, "{devices:?}: {found:?}");
+        };
+        check("    lo:       0\n", &["lo"], true);
+        check("    lo: 0\n  eth0: 1\n", &["lo"], false);
+        check("    lo: 0\n  net0: 1\n", &["lo", "net0"], true);
+        check("    lo: 0\n  net0: 1\n  eth0: 1\n", &["lo", "net0"], false);
+        check("    lo: 0\n", &["lo", "net0"], false);
+        check("", &["lo"], false);
     }
 }

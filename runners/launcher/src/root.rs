@@ -38,8 +38,7 @@ const LINKS: [(&str, &str); 4] = [
 pub(crate) fn build(order: &Launch) -> Result<(), LaunchError> {
     order.places.iter().try_for_each(|place| check(order, place))?;
     let root = Root { path: &order.root };
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(failed("mounts of its own"))?;
+    own_mounts()?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("sandbox", root.path, "tmpfs", flags, c"mode=755,size=8m").map_err(failed("its root"))?;
     for name in SYSTEM {
@@ -55,6 +54,20 @@ pub(crate) fn build(order: &Launch) -> Result<(), LaunchError> {
     mount("proc", root.at("proc"), "proc", flags, None).map_err(failed("its processes"))?;
     enter(root.path).map_err(LaunchError::root("its root"))?;
     restrict(order)
+}
+
+/// A root in which there is nothing, and nothing can be made.
+pub(crate) fn nothing(path: &Path) -> Result<(), LaunchError> {
+    own_mounts()?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("nothing", path, "tmpfs", flags, c"mode=555,size=4k").map_err(failed("an empty root"))?;
+    enter(path).map_err(LaunchError::root("an empty root"))
+}
+
+/// What is mounted from now on is nobody else's.
+fn own_mounts() -> Result<(), LaunchError> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(failed("mounts of its own"))
 }
 
 /// The new root, while it is not the root yet.

@@ -1,6 +1,7 @@
 //! What a sandbox of one machine is made of: told by who starts it, made by the launcher.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,11 @@ pub struct Place {
 }
 
 /// What is reached over the network of a sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LaunchNetwork {
     /// Nothing but itself.
     None,
+    /// Public addresses that are none of this machine's, and those that are named.
+    Internet { also: Vec<SocketAddr> },
 }

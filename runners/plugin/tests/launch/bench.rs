@@ -123,6 +123,19 @@ impl Bench {
 
     /// Starts the launcher by the words of another program before it.
     pub(crate) fn start_by(&self, before: &[&str], command: &[&str]) -> Child {
+        let mut launcher = self.launcher(before, command);
+        if self.who.outside() != getuid().as_raw() {
+            launcher.uid(self.who.outside()).gid(self.who.outside());
+        }
+        launcher.spawn().unwrap()
+    }
+
+    /// The same by a program that is root's, and makes itself who is to start it.
+    pub(crate) fn start_as_root(&self, before: &[&str], command: &[&str]) -> Child {
+        self.launcher(before, command).spawn().unwrap()
+    }
+
+    fn launcher(&self, before: &[&str], command: &[&str]) -> Command {
         let order = Launch {
             command: command.iter().map(|&word| word.into()).collect(),
             ..self.order.clone()
@@ -135,10 +148,7 @@ impl Bench {
         launcher.args(&words[1..]).current_dir("/");
         launcher.env("SECRET_OF_THE_HOST", "canary-4711");
         launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if self.who.outside() != getuid().as_raw() {
-            launcher.uid(self.who.outside()).gid(self.who.outside());
-        }
-        launcher.spawn().unwrap()
+        launcher
     }
 
     /// Runs a script in a shell of the sandbox.

@@ -5,7 +5,10 @@
 
 mod bench;
 mod ends;
+mod internet;
 mod lacking;
 mod reach;
 mod serves;
 mod view;
+#[path = "../world/mod.rs"]
+mod world;

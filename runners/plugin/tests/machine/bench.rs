@@ -15,7 +15,7 @@ use famulus_core::sandbox::{
     Progress, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, Sandboxes,
 };
 use famulus_lifecycle::Tasks;
-use famulus_machine::{Machine, PluginRecord, Settings};
+use famulus_machine::{Egress, Machine, PluginRecord, Settings};
 use famulus_protocol::revision::{BuildFile, BuildSource, Bundled};
 use famulus_sandbox::{Calls, Ports, Timeouts};
 use famulus_tools::fake::plugins::FakeBlobs;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::app::{self, Kept};
+use crate::world::World;
 
 /// Long for anything that a test waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,36 +37,57 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// An ordinary user, whom nobody else is.
 const ORDINARY: u32 = 1_200_003;
 
-/// Says who runs this program, where root runs the tests.
-const AS_ORDINARY: &str = "FAMULUS_TEST_ORDINARY";
+/// Says that the tests have started this program again, and where the runner is.
+const AGAIN: &str = "FAMULUS_TEST_AGAIN";
 
 /// Runs a test as root and as an ordinary user, or as whom it is called by.
 pub(crate) fn as_everybody(name: &str, test: impl AsyncFnOnce()) {
     run(test);
-    if !getuid().is_root() {
-        return;
+    if getuid().is_root() {
+        again(name, &[], ORDINARY);
     }
+}
+
+/// Runs a test as root and as an ordinary user on the machine of a world.
+pub(crate) fn in_world(name: &str, world: impl FnOnce() -> World, test: impl AsyncFnOnce()) {
+    if is_again() {
+        return run(test);
+    }
+    assert!(getuid().is_root(), "this test makes networks; run it as root");
+    let world = world();
+    again(name, &world.entering(None), 0);
+    again(name, &world.entering(Some(ORDINARY)), ORDINARY);
+}
+
+/// Runs a test of this program in a process of its own, which other words start, as a user.
+fn again(name: &str, words: &[String], user: u32) {
     let folder = open_folder();
     let (program, runner) = (folder.path().join("tests"), folder.path().join("famulus-runner"));
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_famulus-runner"), &runner).unwrap();
     let own = folder.path().join("own");
     fs::create_dir(&own).unwrap();
-    chown(&own, Some(ORDINARY), Some(ORDINARY)).unwrap();
-    let ran = Command::new(program)
-        .args(["--exact", name, "--nocapture"])
+    chown(&own, Some(user), Some(user)).unwrap();
+    let program = program.to_str().unwrap();
+    let words = words.iter().map(String::as_str).chain([program, "--exact", name, "--nocapture"]);
+    let words: Vec<&str> = words.collect();
+    let mut command = Command::new(words[0]);
+    // Other words become the user themselves.
+    if words[0] == program {
+        command.uid(user).gid(user);
+    }
+    let ran = command
+        .args(&words[1..])
         .env_clear()
         .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
         .env("TMPDIR", own)
-        .env(AS_ORDINARY, runner)
+        .env(AGAIN, runner)
         .current_dir("/")
-        .uid(ORDINARY)
-        .gid(ORDINARY)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     let errors = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "as an ordinary user:\n{said}\n{errors}");
+    assert!(ran.status.success(), "as user {user}:\n{said}\n{errors}");
     assert!(said.contains("1 passed"), "no test is called {name}: {said}");
 }
 
@@ -80,9 +102,14 @@ fn open_folder() -> TempDir {
     tempfile::Builder::new().permissions(all).tempdir().unwrap()
 }
 
+#[expect(clippy::disallowed_methods, reason = "the tests themselves set it")]
+fn is_again() -> bool {
+    std::env::var(AGAIN).is_ok()
+}
+
 fn runner() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "the tests themselves set it")]
-    let given = std::env::var(AS_ORDINARY);
+    let given = std::env::var(AGAIN);
     given.map_or_else(|_| env!("CARGO_BIN_EXE_famulus-runner").into(), PathBuf::from)
 }
 
@@ -163,6 +190,8 @@ impl Bench {
             tools: Vec::new(),
             permitted: vec!["*".to_owned()],
             config_keys: Vec::new(),
+            egress: Egress::None,
+            init_egress: Egress::None,
             suspended: false,
             idle: Duration::from_mins(5),
             trouble: None,

@@ -5,7 +5,10 @@
 
 mod app;
 mod bench;
+mod internet;
 mod life;
 mod lost;
 mod refused;
 mod walls;
+#[path = "../world/mod.rs"]
+mod world;

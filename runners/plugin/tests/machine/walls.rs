@@ -91,7 +91,11 @@ fn a_tool_finds_nothing_of_the_host_or_of_a_neighbour() {
         );
         let state = bench.calls.plugins().await.unwrap();
         assert!(
-            state.iter().all(|plugin| plugin.isolation.as_ref().unwrap().contains("no network"))
+            state.iter().all(|plugin| plugin
+                .isolation
+                .as_ref()
+                .unwrap()
+                .contains("namespaces of its own"))
         );
     });
 }

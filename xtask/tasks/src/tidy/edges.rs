@@ -94,7 +94,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-protocol", &[]),
     ("famulus-bundle", &["famulus-protocol"]),
     ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE]),
-    ("famulus-launcher", &["famulus-protocol", "famulus-runner-harness"]),
+    ("famulus-launcher", &["famulus-network", "famulus-protocol", "famulus-runner-harness"]),
+    ("famulus-network", &["famulus-netguard"]),
     (
         "famulus-runner",
         &[

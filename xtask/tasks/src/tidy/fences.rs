@@ -15,7 +15,7 @@ struct Fence {
     allowed: &'static [&'static str],
 }
 
-const FENCES: [Fence; 15] = [
+const FENCES: [Fence; 16] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
@@ -88,6 +88,11 @@ const FENCES: [Fence; 15] = [
         foreign: "opentelemetry",
         means: "traces leave through telemetry",
         allowed: &["famulus-telemetry"],
+    },
+    Fence {
+        foreign: "smoltcp",
+        means: "packets of a sandbox are taken outside of it by one program",
+        allowed: &["famulus-network"],
     },
     Fence {
         foreign: "tracing-subscriber",
