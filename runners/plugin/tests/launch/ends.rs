@@ -21,7 +21,11 @@ fn started(bench: &Bench, seconds: &str) -> Child {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    assert!(is_there(seconds), "the process is seen from outside");
+    let begun = Instant::now();
+    while !is_there(seconds) {
+        assert!(begun.elapsed() < PATIENCE, "the process is not seen from outside");
+        sleep(Duration::from_millis(10));
+    }
     child
 }
 
