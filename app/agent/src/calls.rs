@@ -8,7 +8,7 @@ use famulus_core::{
     crash,
     event::{Event, Status},
     message::{ToolCall, ToolResult},
-    tool::{AskedAfter, CallContext, CallKey, CheckedCall, Repeat, ToolOutput, Tools},
+    tool::{AskedAfter, CallContext, CallKey, CheckedCall, OwnerWords, Repeat, ToolOutput, Tools},
     turn::{CallState, Fence, LoadedTurn, RecordedCall, TurnLog},
 };
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
@@ -57,6 +57,7 @@ pub(crate) fn context(turn: &LoadedTurn, key: CallKey, stop: &CancellationToken)
         conversation: turn.conversation,
         origin: turn.origin.clone(),
         began_by: turn.began_by,
+        owner: OwnerWords::new(&turn.history),
         cancel: stop.child_token(),
     }
 }

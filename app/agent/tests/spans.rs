@@ -21,7 +21,7 @@ use famulus_tools::{
     Catalogue, PluginPorts, Ports,
     fake::{
         FakeKnowledge, FakePost, FakeSchedules,
-        plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play},
+        plugins::{FakeBlobs, FakeManaged, FakeRevisions, FakeSandboxes, Play},
     },
 };
 use parking_lot::Mutex;
@@ -48,6 +48,7 @@ async fn the_model_and_each_tool_have_a_span_within_that_of_their_turn() {
             revisions: revisions.clone(),
             late: revisions,
             blobs: Arc::<FakeBlobs>::default(),
+            managed: Arc::<FakeManaged>::default(),
         },
         clock,
     };

@@ -8,6 +8,7 @@ use famulus_core::{
     Clock,
     ids::TokenId,
     linking::Linker,
+    plugin::ManagedPlugins,
     runner::{Origin, Runners},
     sandbox::Sandboxes,
 };
@@ -32,6 +33,8 @@ pub struct Api {
     /// Where plugins run, and who calls from there.
     pub sandboxes: Arc<dyn Sandboxes>,
     pub runners: Arc<dyn Runners>,
+    /// Who sees to plugins.
+    pub managed: Arc<dyn ManagedPlugins>,
     /// What plugins cost a model in every call, in tokens, however many there are.
     pub plugin_tokens: usize,
     /// The tools that an agent can be granted.

@@ -4,7 +4,7 @@ use crate::agent::Grants;
 use crate::approval::Asked;
 use crate::ids::{AgentId, ConversationId, TurnId};
 use crate::inbound::Address;
-use crate::message::{Provenance, ToolCall};
+use crate::message::{Message, MessageRole, PartBody, Provenance, ToolCall};
 use crate::person::Person;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -118,9 +118,36 @@ pub struct CallContext {
     pub origin: Option<Address>,
     /// Who began the turn.
     pub began_by: Provenance,
+    pub owner: OwnerWords,
     /// Ends when the turn is cancelled or its lease is lost.
     pub cancel: CancellationToken,
 }
+
+/// What the owner wrote in the conversation, as far as it is before the model.
+#[derive(Clone, Debug, Default)]
+pub struct OwnerWords(Vec<Arc<Message>>);
+
+impl OwnerWords {
+    pub fn new(history: &[Arc<Message>]) -> Self {
+        let own = |message: &&Arc<Message>| message.role == MessageRole::User;
+        Self(history.iter().filter(own).cloned().collect())
+    }
+
+    /// Whether this stands in a message of the owner's as a word of its own: nothing of a longer address, say.
+    pub fn have(&self, word: &str) -> bool {
+        let parts = self.0.iter().flat_map(|message| &message.parts);
+        let own = parts.filter(|part| part.provenance == Provenance::Owner);
+        let texts = own.filter_map(|part| {
+            if let PartBody::Text { text } = &part.body { Some(text) } else { None }
+        });
+        let mut words = texts.flat_map(|text| text.split_whitespace());
+        words.any(|other| other.trim_start_matches(BEFORE).trim_end_matches(BEHIND) == word)
+    }
+}
+
+/// What stands before and behind a word in writing, and is not of it.
+const BEFORE: [char; 6] = ['(', '[', '<', '"', '\'', '`'];
+const BEHIND: [char; 12] = [')', ']', '>', '"', '\'', '`', '.', ',', ';', ':', '!', '?'];
 
 /// What policy says of a call before anything happens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,6 +74,23 @@ impl Folders {
         PluginFolders { base: self.base.join(digits[last..].iter().collect::<String>()) }
     }
 
+    /// Removes the folders of all plugins but these.
+    pub(crate) async fn keep_only(&self, uids: &[String]) -> Result<(), MachineError> {
+        let kept: Vec<PathBuf> = uids.iter().map(|uid| self.of(uid).base).collect();
+        let entries = match fs::read_dir(&self.base) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(MachineError::folder(&self.base)(error)),
+        };
+        for entry in entries {
+            let base = entry.map_err(MachineError::folder(&self.base))?.path();
+            if base != self.root() && !kept.contains(&base) {
+                PluginFolders { base }.remove().await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes what a sandbox of the plugin needs, and gives the plugin's user: one of its own, where this process
     /// is root.
     pub(crate) async fn take(

@@ -28,6 +28,7 @@ mod table;
 
 pub use error::{MachineError, StepError};
 pub use machine::{Machine, Settings};
+pub use order::APP;
 pub use plugin::LocalPlugin;
-pub use record::{Egress, PluginRecord};
+pub use record::PluginRecord;
 pub use runner::LocalRunner;

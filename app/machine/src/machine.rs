@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use famulus_core::plugin::Egress;
 use famulus_core::runner::Door;
 use famulus_lifecycle::Tasks;
 use famulus_sandbox::{Liveness, NotReady};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,7 @@ use crate::folders::{Folders, PluginFolders, make, own, remove};
 use crate::mounted::give;
 use crate::order::Of;
 use crate::plugin::{LocalPlugin, not_ready};
-use crate::record::{Egress, PluginRecord};
+use crate::record::PluginRecord;
 use crate::table::Table;
 
 /// Letters of a bearer.
@@ -195,6 +196,37 @@ impl Machine {
         });
         written.map_err(MachineError::folder(&aside))?;
         fs::rename(&aside, &path).map_err(MachineError::folder(&path))
+    }
+
+    /// What the owner configured; nothing, if nothing was.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn configured(&self, uid: &str) -> Result<Map<String, Value>, MachineError> {
+        let path = self.folders.of(uid).config();
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let read = serde_json::from_slice(&bytes).map_err(io::Error::from);
+                read.map_err(MachineError::folder(&path))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
+            Err(error) => Err(MachineError::folder(&path)(error)),
+        }
+    }
+
+    /// Whether a tree of this revision stands in the plugin's folder. After a restore it does not.
+    pub fn is_built(&self, uid: &str, revision: &str) -> bool {
+        let hex = revision.strip_prefix("sha256:").unwrap_or(revision);
+        let built = format!("revisions/{hex}.json");
+        self.folders.of(uid).state().join(built).is_file()
+    }
+
+    /// Removes the folders of all plugins but these.
+    ///
+    /// # Errors
+    /// A folder cannot be removed.
+    pub async fn keep_only(&self, uids: &[String]) -> Result<(), MachineError> {
+        self.folders.keep_only(uids).await
     }
 
     /// Removes a plugin, and everything of it. Its runner is killed, and a step that is under way ends.

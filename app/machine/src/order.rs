@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use famulus_core::plugin::Egress;
 use famulus_protocol::launch::{Launch, LaunchNetwork, Place};
 
 use crate::folders::PluginFolders;
 use crate::machine::Settings;
-use crate::record::Egress;
 
 /// Where things are in a sandbox.
 const RUNNER: &str = "/famulus/runner";
@@ -23,7 +23,7 @@ const PLUGINS: &str = "/plugins";
 const TEMPORARY: &str = "/tmp";
 
 /// Where every sandbox finds the app.
-pub(crate) const APP: &str = "unix:/famulus/doors/app";
+pub const APP: &str = "unix:/famulus/doors/app";
 
 /// The file of a step by which it says how it ended.
 pub(crate) const REPORT: &str = "report";

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use famulus_core::plugin::Egress;
 use famulus_core::sandbox::PluginState;
 use famulus_sandbox::{KnownPlugin, NotReady};
 use tokio::time::Instant;
 
-use crate::record::{Egress, PluginRecord};
+use crate::record::PluginRecord;
 
 /// A runner that ended by itself before it took calls, or the last of several.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,24 +2,8 @@
 
 use std::time::Duration;
 
+use famulus_core::plugin::Egress;
 use famulus_sandbox::NotReady;
-
-/// What a sandbox of a plugin reaches over the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Egress {
-    None,
-    /// Public addresses that are none of this machine's.
-    Internet,
-}
-
-impl Egress {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Internet => "internet",
-        }
-    }
-}
 
 /// What is wanted of a plugin, and what is known of the revision that serves.
 #[derive(Clone, Debug, PartialEq)]

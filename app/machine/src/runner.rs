@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use famulus_core::plugin::Egress;
 use famulus_sandbox::{Conduct, Ended, KnownRunner, RunnerAddress};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::launcher::Log;
-use crate::record::Egress;
 
 /// A sandbox that serves a plugin. One that is started again is another.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_core::plugin::Egress;
 use famulus_protocol::launch::LaunchNetwork;
 use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled};
 use famulus_protocol::{Landlock, SelfTest};
@@ -25,7 +26,6 @@ use crate::machine::{Machine, bearer};
 use crate::mounted::{exchange, give};
 use crate::order::{APP, Of, Purpose, REPORT, launch, network};
 use crate::plugin::{LocalPlugin, not_ready};
-use crate::record::Egress;
 
 /// How long a step may take: an init script has five minutes, packages come before.
 const BUNDLE: Duration = Duration::from_mins(5);

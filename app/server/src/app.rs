@@ -87,7 +87,7 @@ pub enum StartError {
     #[error(transparent)]
     Tools(#[from] CatalogueError),
     #[error("plugins cannot be reached")]
-    Plugins(#[from] famulus_cluster::ConnectError),
+    Plugins(#[from] crate::plugins::OpenError),
     #[error("an address that was bound cannot be read")]
     Address(#[source] std::io::Error),
     #[error("{0}")]
@@ -148,6 +148,7 @@ impl App {
                 revisions: everything.clone(),
                 late: everything.clone(),
                 blobs: everything.clone(),
+                managed: Arc::clone(&plugins.managed),
             },
         };
         let catalogue = Arc::new(Catalogue::with(&ports, extra_tools)?);
@@ -317,6 +318,7 @@ impl App {
             metrics,
             sandboxes: plugins.sandboxes,
             runners: plugins.runners,
+            managed: plugins.managed,
             plugin_tokens: fixed_tokens(catalogue.as_ref()),
             catalogue: catalogue
                 .grantable()

@@ -1,4 +1,5 @@
-//! One machine without a cluster has nowhere to confine a plugin: it runs none, and says so.
+//! Where several processes may serve one database and there is no cluster, nobody knows on whose machine a plugin
+//! is: none runs, and that is said.
 
 use async_trait::async_trait;
 use famulus_core::ids::PersonId;
@@ -12,12 +13,12 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoSandboxes;
 
+/// Why, and what to do about it.
+pub(crate) const WHY: &str = "other processes may serve the same database from elsewhere; start it by \
+                              `famulus up` with a database of its own, or install Famulus in a cluster";
+
 fn refused() -> SandboxError {
-    SandboxError::Unsupported(
-        "each needs a Pod of its own, and this is one machine without a cluster; install Famulus \
-         in a cluster, which may be a single node"
-            .to_owned(),
-    )
+    SandboxError::Unsupported(WHY.to_owned())
 }
 
 #[async_trait]

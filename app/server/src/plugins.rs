@@ -1,24 +1,45 @@
 //! Where the plugins of an assistant run: what the configuration says becomes the ports.
 
-use crate::{config, no_sandboxes::NoSandboxes};
+use crate::{
+    config,
+    no_sandboxes::{self, NoSandboxes},
+};
 use famulus_cluster::{Cluster, ConnectError};
 use famulus_core::{
-    agent::Grants, plugin::InstalledPlugins, runner::Runners, sandbox::Sandboxes, tool::Tools,
+    agent::Grants,
+    plugin::{InstalledPlugins, ManageError, ManagedPlugins, Unmanaged},
+    runner::{Door, Runners},
+    sandbox::Sandboxes,
+    tool::Tools,
 };
 use famulus_lifecycle::Tasks;
-use famulus_sandbox::Timeouts;
+use famulus_machine::{Machine as LocalMachine, MachineError, Settings};
+use famulus_plugins::{Needs, Reconciler};
+use famulus_sandbox::{Calls, Timeouts};
 use famulus_store::Store;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// Where plugins run.
 #[derive(Clone)]
 pub enum Plugins {
-    /// None: on one machine without a cluster.
+    /// Nowhere: where several processes may share a database, and there is no cluster.
     Disabled,
+    /// Each in sandboxes of this machine.
+    Machine(Machine),
     /// Each in Pods of its own.
     Cluster(config::Cluster),
     /// Wherever these say.
     Given(Ports),
+}
+
+/// What sandboxes of this machine are made of.
+#[derive(Clone)]
+pub struct Machine {
+    pub settings: Settings,
+    /// Takes the doors that are opened.
+    pub doors: mpsc::Sender<Door>,
+    pub allow_hosts: Vec<String>,
 }
 
 /// What reaches sandboxes, and who comes from there.
@@ -26,6 +47,8 @@ pub enum Plugins {
 pub struct Ports {
     pub sandboxes: Arc<dyn Sandboxes>,
     pub runners: Arc<dyn Runners>,
+    /// Who sees to plugins.
+    pub managed: Arc<dyn ManagedPlugins>,
     /// The list by which old bundles go; without one they stay.
     pub installed: Option<Installed>,
 }
@@ -37,23 +60,37 @@ pub struct Installed {
     pub kept_bundles: u32,
 }
 
-impl Plugins {
-    pub(crate) fn of(config: &config::Config) -> Self {
-        config.cluster.clone().map_or(Self::Disabled, Self::Cluster)
-    }
+/// Bundles of a plugin of this machine that are kept beside those that serve or have served.
+const KEPT_BUNDLES: u32 = 5;
 
+/// Plugins are not there.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Cluster(#[from] ConnectError),
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Manage(#[from] ManageError),
+    #[error("no client for runners can be made")]
+    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Plugins {
     /// The tools that can do nothing here.
     pub(crate) fn idle_tools(&self) -> &'static [&'static str] {
         if matches!(self, Self::Disabled) { &TOOLS } else { &[] }
     }
 
-    pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, ConnectError> {
+    pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, OpenError> {
         match self {
             Self::Disabled => Ok(Ports {
                 sandboxes: Arc::new(NoSandboxes),
                 runners: Arc::new(NoSandboxes),
+                managed: Arc::new(Unmanaged(no_sandboxes::WHY)),
                 installed: None,
             }),
+            Self::Machine(machine) => machine.open(store, tasks).await,
             Self::Given(ports) => Ok(ports),
             Self::Cluster(cluster) => {
                 let config::Cluster {
@@ -74,9 +111,31 @@ impl Plugins {
                 let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store };
                 let calls = Cluster::connect(config, needed, tasks).await?;
                 let installed = Some(Installed { plugins: calls.home().clone(), kept_bundles });
-                Ok(Ports { sandboxes: calls.clone(), runners: calls, installed })
+                let managed = Arc::new(Unmanaged(RESOURCES));
+                Ok(Ports { sandboxes: calls.clone(), runners: calls, managed, installed })
             }
         }
+    }
+}
+
+/// How it is done in a cluster.
+const RESOURCES: &str =
+    "in a cluster each is a Plugin resource; apply, change or delete it in the sandbox namespace";
+
+impl Machine {
+    async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, OpenError> {
+        let Self { settings, doors, allow_hosts } = self;
+        let machine = LocalMachine::open(settings, doors, tasks).await?;
+        let store = Arc::new(store.clone());
+        let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store.clone() };
+        let url = famulus_machine::APP.to_owned();
+        let calls = Calls::start(machine.clone(), url, Timeouts::default(), needed, tasks);
+        let calls = calls.map_err(|error| OpenError::Client(error.into()))?;
+        let (rows, revisions, tasks) = (store.clone(), store, tasks.clone());
+        let needs = Needs { machine, rows, revisions, allow_hosts, tasks };
+        let reconciler = Reconciler::open(needs).await?;
+        let installed = Some(Installed { plugins: reconciler.clone(), kept_bundles: KEPT_BUNDLES });
+        Ok(Ports { sandboxes: calls.clone(), runners: calls, managed: reconciler, installed })
     }
 }
 
@@ -125,6 +184,7 @@ mod tests {
                     revisions: revisions.clone(),
                     late: revisions,
                     blobs: Arc::<FakeBlobs>::default(),
+                    managed: Arc::new(Unmanaged(RESOURCES)),
                 },
                 clock,
             };

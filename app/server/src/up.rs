@@ -7,7 +7,7 @@ use crate::{
     config::{self, KEYS, Takes},
     descriptors,
     paths::Paths,
-    plugins::Plugins,
+    plugins::{Machine, Plugins},
     private,
     reload::{Reach, Reload},
     say,
@@ -15,9 +15,10 @@ use crate::{
 };
 use anyhow::Context;
 use famulus_api::Listeners;
-use famulus_core::clock::SystemClock;
+use famulus_core::{clock::SystemClock, runner::Door};
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_local::postgres::PrivatePostgres;
+use famulus_machine::Settings;
 use famulus_models::Models;
 use famulus_store::Connect;
 use secrecy::ExposeSecret;
@@ -26,7 +27,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::mpsc};
 
 /// After a stop begins, everything has this long to end by itself.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -63,8 +64,8 @@ pub async fn run(
     let internal = bind("api.internal_listen", config.api.internal_listen).await?;
     let callback = bind_if("api.callback_listen", config.api.callback_listen).await?;
     let canary = bind_if("api.canary_listen", config.api.canary_listen).await?;
-    let sockets =
-        Sockets { listeners: Listeners { public, internal, callback, doors: None }, canary };
+    let (plugins, doors) = plugins(&config, database, &data_dir, [&public, &internal])?;
+    let sockets = Sockets { listeners: Listeners { public, internal, callback, doors }, canary };
     let demo = config.model.base_url.is_none();
     let model = Models::from_config(config.model.clone())?;
     let home = backup::Home::new(
@@ -102,7 +103,7 @@ pub async fn run(
         },
         config: config.clone(),
         model: model.clone(),
-        plugins: Plugins::of(&config),
+        plugins,
         extra_tools: Vec::new(),
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
@@ -192,6 +193,37 @@ pub async fn run(
         tracing::info!(?stopped, "the private Postgres has stopped");
     }
     Ok(())
+}
+
+/// Doors of plugins that were opened and wait to be served.
+const DOORS: usize = 16;
+
+/// Where plugins run, and the doors through which they call. On one machine that is this machine, where the
+/// database is its own.
+fn plugins(
+    config: &config::Config,
+    database: DatabaseSource,
+    data_dir: &Path,
+    listeners: [&TcpListener; 2],
+) -> anyhow::Result<(Plugins, Option<mpsc::Receiver<Door>>)> {
+    if let Some(cluster) = config.cluster.clone() {
+        return Ok((Plugins::Cluster(cluster), None));
+    }
+    if database == DatabaseSource::External || config.database.url.is_some() {
+        return Ok((Plugins::Disabled, None));
+    }
+    let runner = match config.plugins.runner.clone() {
+        Some(runner) => runner,
+        None => std::env::current_exe()
+            .context("this program does not know where it stands; set `plugins.runner`")?
+            .with_file_name("famulus-runner"),
+    };
+    let mut settings = Settings::new(runner, data_dir.to_owned());
+    let denied = listeners.into_iter().map(TcpListener::local_addr);
+    settings.denied = denied.collect::<Result<_, _>>().context("no address of its own")?;
+    let (doors, opened) = mpsc::channel(DOORS);
+    let allow_hosts = config.plugins.allow_hosts.clone();
+    Ok((Plugins::Machine(Machine { settings, doors, allow_hosts }), Some(opened)))
 }
 
 /// `famulus migrate`: brings the database up to date, for those who may not do it themselves.

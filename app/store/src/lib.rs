@@ -42,6 +42,7 @@ mod outbox;
 mod outbox_list;
 mod pairings;
 mod people;
+mod plugins;
 mod questions;
 mod reach;
 mod restored;

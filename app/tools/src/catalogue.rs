@@ -215,6 +215,13 @@ mod tests {
         ("text_to_speech", "-", Effect::External, Repeat::Safe, None),
         ("manage_plugins", "list", Effect::Read, Repeat::Safe, None),
         ("manage_plugins", "show", Effect::Read, Repeat::Safe, None),
+        ("manage_plugins", "install", Effect::External, Repeat::Safe, None),
+        ("manage_plugins", "install_unsaid", Effect::External, Repeat::Safe, Some(Asked::Owner)),
+        ("manage_plugins", "update", Effect::External, Repeat::Safe, None),
+        ("manage_plugins", "permit", Effect::Write, Repeat::Safe, Some(Asked::Owner)),
+        ("manage_plugins", "configure", Effect::Write, Repeat::Safe, None),
+        ("manage_plugins", "rollback", Effect::Write, Repeat::Never, Some(Asked::Owner)),
+        ("manage_plugins", "remove", Effect::Write, Repeat::Safe, Some(Asked::Owner)),
         ("run_plugin_tool", "-", Effect::External, Repeat::Never, None),
     ];
 

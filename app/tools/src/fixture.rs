@@ -2,7 +2,9 @@
 
 use crate::builtin::Ports;
 use crate::catalogue::Catalogue;
-use crate::fake::plugins::{FakeBlobs, FakeRevisions, FakeSandboxes, Play, digest, plugin, result};
+use crate::fake::plugins::{
+    FakeBlobs, FakeManaged, FakeRevisions, FakeSandboxes, Play, digest, plugin, result,
+};
 use crate::fake::{FakeKnowledge, FakePost, FakeSchedules, FakeSpeaker, HandClock, ways};
 use crate::plugins::PluginPorts;
 use crate::tool::Tool;
@@ -13,7 +15,7 @@ use famulus_core::message::{Provenance, ToolCall};
 use famulus_core::person::{Person, Role};
 use famulus_core::plugin::{Description, ToolDescription};
 use famulus_core::sandbox::{PluginState, RunOutput, SandboxCall};
-use famulus_core::tool::{CallContext, CallKey, CheckedCall, ToolOutput, Tools as _};
+use famulus_core::tool::{CallContext, CallKey, CheckedCall, OwnerWords, ToolOutput, Tools as _};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +27,7 @@ pub(crate) struct Bench {
     pub(crate) revisions: Arc<FakeRevisions>,
     pub(crate) blobs: Arc<FakeBlobs>,
     pub(crate) post: Arc<FakePost>,
+    pub(crate) managed: Arc<FakeManaged>,
     /// Of the next call; its key is new for each.
     pub(crate) context: CallContext,
 }
@@ -54,7 +57,7 @@ impl Bench {
         let clock = HandClock::at("2026-05-01T10:00:00Z".parse().unwrap());
         let (revisions, blobs) = (Arc::<FakeRevisions>::default(), Arc::<FakeBlobs>::default());
         revisions.descriptions.lock().insert(digest("weather"), weather());
-        let post = Arc::<FakePost>::default();
+        let (post, managed) = (Arc::<FakePost>::default(), Arc::<FakeManaged>::default());
         let ports = Ports {
             post: post.clone(),
             plugins: PluginPorts {
@@ -62,6 +65,7 @@ impl Bench {
                 revisions: revisions.clone(),
                 late: revisions.clone(),
                 blobs: blobs.clone(),
+                managed: managed.clone(),
             },
             ..Self::ports(&clock)
         };
@@ -79,10 +83,11 @@ impl Bench {
             conversation: ConversationId::new(),
             origin: None,
             began_by: Provenance::Owner,
+            owner: OwnerWords::default(),
             cancel: CancellationToken::new(),
         };
         let catalogue = Catalogue::with(&ports, extra).unwrap();
-        Self { catalogue, clock, sandboxes, revisions, blobs, post, context }
+        Self { catalogue, clock, sandboxes, revisions, blobs, post, managed, context }
     }
 
     pub(crate) fn ports(clock: &Arc<HandClock>) -> Ports {
@@ -94,6 +99,7 @@ impl Bench {
                 revisions: revisions.clone(),
                 late: revisions,
                 blobs: Arc::<FakeBlobs>::default(),
+                managed: Arc::<FakeManaged>::default(),
             },
             knowledge: FakeKnowledge::new(Arc::clone(&clock)),
             schedules: FakeSchedules::new(Arc::clone(&clock)),

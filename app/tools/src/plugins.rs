@@ -2,7 +2,9 @@
 
 use crate::tool::ToolError;
 use famulus_core::blob::Blobs;
-use famulus_core::plugin::{self, Description, LateCalls, Revisions, ToolDescription};
+use famulus_core::plugin::{
+    self, Description, LateCalls, ManagedPlugins, Revisions, ToolDescription,
+};
 use famulus_core::sandbox::{PluginState, SandboxError, Sandboxes};
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ pub struct PluginPorts {
     pub revisions: Arc<dyn Revisions>,
     pub late: Arc<dyn LateCalls>,
     pub blobs: Arc<dyn Blobs>,
+    pub managed: Arc<dyn ManagedPlugins>,
 }
 
 impl PluginPorts {

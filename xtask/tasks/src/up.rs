@@ -11,6 +11,9 @@ use xtask_shell::{Shell, cargo, output_of, programs};
 
 const PACKAGE: &str = "famulus-server";
 
+/// In which plugins run.
+const RUNNER: &str = "famulus-runner";
+
 /// Where cargo puts the program that is built for trying.
 const PROGRAM: &str = "target/trying/famulus";
 
@@ -33,7 +36,20 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         );
     }
     shell
-        .run(cargo(["build", "--profile", "trying", "--package", PACKAGE, "--bin", "famulus"]))
+        .run(cargo([
+            "build",
+            "--profile",
+            "trying",
+            "--package",
+            PACKAGE,
+            "--bin",
+            "famulus",
+            // It is looked for beside the program.
+            "--package",
+            RUNNER,
+            "--bin",
+            RUNNER,
+        ]))
         .await?;
     let error =
         Command::new(&program).arg("up").args(args.args).env_remove("LD_LIBRARY_PATH").exec();
@@ -42,7 +58,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 
 /// How many crates the program is made of. Those that have to be fetched are fetched, and named.
 fn crates() -> Result<usize> {
-    let mut tree = cargo(["tree", "--package", PACKAGE, "--edges", "normal,build"]);
+    let mut tree =
+        cargo(["tree", "--package", PACKAGE, "--package", RUNNER, "--edges", "normal,build"]);
     tree.args(["--prefix", "none", "--format", "{p} "]).stderr(Stdio::inherit());
     let listed = String::from_utf8(output_of(&mut tree)?).context("cargo tree is not text")?;
     Ok(listed

@@ -73,10 +73,12 @@ pub(crate) struct Plugin {
     isolation: Option<String>,
     /// What its revision says of itself.
     description: Option<Description>,
+    /// The revision that waits for a yes.
+    offered: Option<String>,
 }
 
 impl Plugin {
-    fn new(state: PluginState, description: Option<Description>) -> Self {
+    fn new(state: PluginState, description: Option<Description>, offered: Option<String>) -> Self {
         let PluginState {
             name,
             ready,
@@ -103,6 +105,7 @@ impl Plugin {
             runners,
             isolation,
             description,
+            offered,
         }
     }
 }
@@ -157,19 +160,25 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
 }
 
 pub(crate) async fn read(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer {
+    ok(&found_plugin(&app, &name).await?)
+}
+
+/// The plugin as it is now.
+pub(crate) async fn found_plugin(app: &App, name: &str) -> Result<Plugin, Problem> {
     let states = app.api.sandboxes.plugins().await.map_err(|error| refused(&error))?;
     let found = states.into_iter().find(|state| state.name == name);
     let state =
         found.ok_or_else(|| Problem::missing(&format!("plugin `{name}`"), "GET /v1/plugins"))?;
-    ok(&described(&app, state).await?)
+    described(app, state).await
 }
 
-async fn described(app: &App, state: PluginState) -> Result<Plugin, Problem> {
+pub(crate) async fn described(app: &App, state: PluginState) -> Result<Plugin, Problem> {
     let description = match &state.revision {
         Some(revision) => app.api.store.described(revision).await?,
         None => None,
     };
-    Ok(Plugin::new(state, description))
+    let offer = app.api.managed.offer_of(&state.name).await?;
+    Ok(Plugin::new(state, description, offer.map(|offer| offer.revision)))
 }
 
 pub(crate) async fn logs(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer {

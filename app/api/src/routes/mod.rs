@@ -96,6 +96,14 @@ impl Route {
         Self::new(Method::POST, path, routing::post(handler), summary)
     }
 
+    fn put<T: 'static>(
+        path: &'static str,
+        handler: impl Handler<T, Arc<App>>,
+        summary: &'static str,
+    ) -> Self {
+        Self::new(Method::PUT, path, routing::put(handler), summary)
+    }
+
     fn patch<T: 'static>(
         path: &'static str,
         handler: impl Handler<T, Arc<App>>,

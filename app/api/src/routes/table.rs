@@ -3,7 +3,8 @@
 use super::{Header, Route};
 use crate::handlers as h;
 use famulus_core::{
-    agent::Agent, blob::BlobRef, knowledge::Knowledge, person::Person, schedule::Schedule,
+    agent::Agent, blob::BlobRef, knowledge::Knowledge, person::Person, plugin::Offer,
+    schedule::Schedule,
 };
 
 const KEY: Header = Header {
@@ -238,9 +239,69 @@ pub(crate) fn table() -> Vec<Route> {
             .owner()
             .gives::<h::plugins::Plugins>()
             .errors(&[409]),
+        Route::post("/v1/plugins", h::plugin_life::install, "Fetch a plugin; nothing of it runs")
+            .owner()
+            .takes::<h::plugin_life::NewPlugin>()
+            .gives::<Offer>()
+            .status(201)
+            .errors(&[409, 422]),
         Route::get("/v1/plugins/{name}", h::plugins::read, "One plugin, with its tools")
             .owner()
             .gives::<h::plugins::Plugin>()
+            .errors(&[404, 409]),
+        Route::delete(
+            "/v1/plugins/{name}",
+            h::plugin_life::remove,
+            "Remove a plugin with its files and its configuration",
+        )
+        .owner()
+        .status(204)
+        .errors(&[404, 409, 422]),
+        Route::post("/v1/plugins/{name}/update", h::plugin_life::update, "Fetch a plugin anew")
+            .owner()
+            .takes::<h::plugin_life::PluginUpdate>()
+            .gives::<Offer>()
+            .errors(&[404, 409, 422]),
+        Route::post(
+            "/v1/plugins/{name}/permit",
+            h::plugin_life::permit,
+            "Have the revision that was looked at serve, with these tools and this network",
+        )
+        .owner()
+        .takes::<h::plugin_life::Permit>()
+        .gives::<h::plugins::Plugin>()
+        .status(202)
+        .errors(&[404, 409, 422]),
+        Route::put(
+            "/v1/plugins/{name}/config/{key}",
+            h::plugin_life::configure,
+            "Give a key of its configuration a value, which is shown nowhere",
+        )
+        .owner()
+        .takes::<h::plugin_life::ConfigValue>()
+        .status(204)
+        .errors(&[404, 409, 422]),
+        Route::delete(
+            "/v1/plugins/{name}/config/{key}",
+            h::plugin_life::unset,
+            "Take its value from a key",
+        )
+        .owner()
+        .status(204)
+        .errors(&[404, 409, 422]),
+        Route::post(
+            "/v1/plugins/{name}/rollback",
+            h::plugin_life::roll_back,
+            "Have an earlier revision serve again",
+        )
+        .owner()
+        .takes::<h::plugin_life::RollBack>()
+        .gives::<h::plugins::Plugin>()
+        .status(202)
+        .errors(&[404, 409, 422]),
+        Route::get("/v1/plugins/{name}/history", h::plugin_life::history, "What became of it")
+            .owner()
+            .gives::<h::plugin_life::History>()
             .errors(&[404, 409]),
         Route::post(
             "/v1/plugins/{name}/tools/{tool}/run",

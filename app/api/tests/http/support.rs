@@ -117,6 +117,7 @@ impl World {
         let api = Api {
             sandboxes: sandboxes.clone(),
             runners: Arc::new(FakeRunners { store: store.clone() }),
+            managed: Arc::new(famulus_core::plugin::Unmanaged("they are fake")),
             plugin_tokens: 250,
             store: store.clone(),
             reception: Reception {

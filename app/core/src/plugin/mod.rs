@@ -6,8 +6,13 @@
 //!       ── LateCalls ─► store   a token is expected, before it is given away
 //! ```
 
+mod managed;
 mod model_output;
 
+pub use managed::{
+    Change, Egress, Granted, ManageError, ManagedPlugins, Offer, PluginEvent, PluginFile,
+    PluginRow, PluginRows, PluginSource, Trouble, Unmanaged,
+};
 pub use model_output::{
     ModelOutput, Outcome, file, for_model, instructions, not_ready, not_run, running,
 };

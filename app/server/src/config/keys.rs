@@ -217,9 +217,11 @@ pub const KEYS: &[Key] = &[
     ),
     restart("channels.telegram.owner_acts", "whether your account there may approve"),
     restart(
-        "cluster.sandbox_namespace",
-        "where Plugins and their Pods are; plugins run nowhere without it",
+        "plugins.allow_hosts",
+        "on one machine: hosts with port that plugins are fetched from although their addresses are private",
     ),
+    restart("plugins.runner", "on one machine: the program famulus-runner, if not beside famulus"),
+    restart("cluster.sandbox_namespace", "where Plugins and their Pods are, in a cluster"),
     restart("cluster.root_key_file", "file with the installation's root key"),
     restart(
         "cluster.keeper_key_file",

@@ -43,8 +43,19 @@ pub struct Config {
     pub api: famulus_api::Config,
     pub channels: Channels,
     pub telemetry: famulus_telemetry::Config,
-    /// Absent on one machine, where no plugin runs.
+    pub plugins: MachinePlugins,
+    /// Absent on one machine.
     pub cluster: Option<Cluster>,
+}
+
+/// Plugins of one machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MachinePlugins {
+    /// Hosts with port that plugins may be fetched from although their addresses are private.
+    pub allow_hosts: Vec<String>,
+    /// The program `famulus-runner`; it stands beside this one unless told.
+    pub runner: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -48,8 +48,12 @@ fn setup(tool: &'static str, sandboxes: &Arc<FakeSandboxes>) -> (Arc<Puppet>, Se
             vec![call("run_plugin_tool", &arguments)]
         }
     });
-    let ports =
-        Ports { sandboxes: sandboxes.clone(), runners: Arc::new(Credulous), installed: None };
+    let ports = Ports {
+        sandboxes: sandboxes.clone(),
+        runners: Arc::new(Credulous),
+        managed: Arc::new(famulus_core::plugin::Unmanaged("they are fake")),
+        installed: None,
+    };
     let setup = Setup { plugins: Plugins::Given(ports), ..Setup::new(model.clone()) };
     (model, setup)
 }

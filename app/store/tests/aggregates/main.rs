@@ -24,6 +24,7 @@ mod long_turn;
 mod old_server;
 mod people;
 mod plans;
+mod plugin_rows;
 mod plugins;
 mod retention;
 mod schedules;

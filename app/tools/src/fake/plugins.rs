@@ -5,7 +5,10 @@ use async_trait::async_trait;
 use famulus_core::StoreError;
 use famulus_core::blob::{BlobError, BlobRef, Blobs};
 use famulus_core::ids::{BlobId, PersonId};
-use famulus_core::plugin::{Description, LateCall, LateCalls, Revisions};
+use famulus_core::plugin::{
+    Change, ConfigKey, Description, Egress, Granted, LateCall, LateCalls, ManageError,
+    ManagedPlugins, Offer, PluginEvent, PluginSource, Revisions, ToolDescription,
+};
 use famulus_core::sandbox::{
     PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
     Sandboxes, Stage,
@@ -14,6 +17,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -255,5 +259,115 @@ impl Blobs for FakeBlobs {
         let found = files.iter().find(|(owner, blob, _)| *owner == person && blob.id == id);
         let (_, blob, bytes) = found.ok_or(BlobError::Missing { id })?;
         Ok((blob.clone(), stream::iter([Ok(bytes.clone())]).boxed()))
+    }
+}
+
+/// Who sees to plugins, in memory: every address is fetched as a plugin of one tool.
+#[derive(Default)]
+pub struct FakeManaged {
+    /// What was asked for, in words.
+    pub asked: Mutex<Vec<String>>,
+    pub offered: Mutex<BTreeMap<String, Offer>>,
+}
+
+impl FakeManaged {
+    fn note(&self, what: String) {
+        self.asked.lock().push(what);
+    }
+
+    fn offer(&self, plugin: &str, source: String) -> Offer {
+        let tool = ToolDescription {
+            name: "roll".to_owned(),
+            description: "Rolls.".to_owned(),
+            r#async: false,
+            concurrent: false,
+            parameters: serde_json::Map::new(),
+        };
+        let config = |key: &str, secret| ConfigKey {
+            key: key.to_owned(),
+            description: "d".to_owned(),
+            required: false,
+            secret,
+            default: None,
+        };
+        let offer = Offer {
+            plugin: plugin.to_owned(),
+            changed: true,
+            revision: digest(plugin),
+            commit: Some("c0ffee00c0ffee00".to_owned()),
+            source,
+            description: Description {
+                plugin: plugin.to_owned(),
+                description: "Throws dice.".to_owned(),
+                instructions: None,
+                commit: None,
+                config: vec![config("sides", false), config("key", true)],
+                tools: vec![tool],
+            },
+            before: None,
+            permitted: Vec::new(),
+            egress: Egress::None,
+        };
+        self.offered.lock().insert(plugin.to_owned(), offer.clone());
+        offer
+    }
+}
+
+#[async_trait]
+impl ManagedPlugins for FakeManaged {
+    async fn install(
+        &self,
+        name: Option<&str>,
+        source: PluginSource,
+        who: &str,
+    ) -> Result<Offer, ManageError> {
+        self.note(format!("{who} installs {source}"));
+        Ok(self.offer(name.unwrap_or("dice"), source.to_string()))
+    }
+
+    async fn update(&self, name: &str, change: Change, who: &str) -> Result<Offer, ManageError> {
+        self.note(format!("{who} updates {name}: {change:?}"));
+        Ok(self.offer(name, "its source".to_owned()))
+    }
+
+    async fn permit(&self, name: &str, granted: Granted, who: &str) -> Result<(), ManageError> {
+        let Granted { revision, tools, egress } = granted;
+        let (tools, egress) = (tools.join(", "), egress.name());
+        self.note(format!("{who} permits {name} {revision}: {tools}; {egress}"));
+        Ok(())
+    }
+
+    async fn configure(
+        &self,
+        name: &str,
+        key: &str,
+        value: Option<Value>,
+        who: &str,
+    ) -> Result<(), ManageError> {
+        self.note(format!("{who} configures {key} of {name}: {value:?}"));
+        Ok(())
+    }
+
+    async fn roll_back(
+        &self,
+        name: &str,
+        revision: Option<&str>,
+        who: &str,
+    ) -> Result<(), ManageError> {
+        self.note(format!("{who} rolls {name} back to {revision:?}"));
+        Ok(())
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), ManageError> {
+        self.note(format!("{name} is removed"));
+        Ok(())
+    }
+
+    async fn history(&self, _: &str) -> Result<Vec<PluginEvent>, ManageError> {
+        Ok(Vec::new())
+    }
+
+    async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError> {
+        Ok(self.offered.lock().get(name).cloned())
     }
 }

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use famulus_core::ids::PersonId;
+use famulus_core::plugin::Egress;
 use famulus_core::runner::{DemandError, RunnerDemand};
 use famulus_core::sandbox::{
     Progress, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, Sandboxes,
 };
 use famulus_lifecycle::Tasks;
-use famulus_machine::{Egress, Machine, PluginRecord, Settings};
+use famulus_machine::{Machine, PluginRecord, Settings};
 use famulus_protocol::revision::{BuildFile, BuildSource, Bundled};
 use famulus_sandbox::{Calls, Ports, Timeouts};
 use famulus_tools::fake::plugins::FakeBlobs;

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use famulus_core::plugin::Egress;
 use famulus_core::sandbox::{SandboxError, Sandboxes};
-use famulus_machine::{Egress, PluginRecord, StepError};
+use famulus_machine::{PluginRecord, StepError};
 use famulus_protocol::revision::{BuildSource, Bundled};
 use serde_json::json;
 

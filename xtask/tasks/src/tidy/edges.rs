@@ -47,6 +47,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-local", &[LIFECYCLE]),
     ("famulus-machine", &["famulus-core", "famulus-protocol", "famulus-sandbox", LIFECYCLE]),
     (
+        "famulus-plugins",
+        &[
+            "famulus-core",
+            "famulus-machine",
+            "famulus-protocol",
+            "famulus-sandbox",
+            ERRORS,
+            LIFECYCLE,
+        ],
+    ),
+    (
         "famulus-api",
         &[
             "famulus-core",
@@ -81,7 +92,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "famulus-held",
             LIFECYCLE,
             "famulus-local",
+            "famulus-machine",
             "famulus-models",
+            "famulus-plugins",
             "famulus-queue",
             "famulus-reception",
             "famulus-sandbox",

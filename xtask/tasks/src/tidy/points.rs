@@ -50,7 +50,7 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 31] = [
+const READS: [(&str, &[&str]); 32] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
@@ -67,6 +67,7 @@ const READS: [(&str, &[&str]); 31] = [
     ("app/store/src/outbox.rs", &["load_delivery"]),
     ("app/store/src/outbox_list.rs", &["outbox"]),
     ("app/store/src/pairings.rs", &["pairings", "whose"]),
+    ("app/store/src/plugins.rs", &["plugins_like", "plugin_history"]),
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
     ("app/store/src/restored.rs", &["installation", "installation", "installation", "soundness"]),
@@ -86,7 +87,7 @@ const READS: [(&str, &[&str]); 31] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 42] = [
+const LISTED: [(&str, &[&str], &str); 43] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -156,6 +157,20 @@ const LISTED: [(&str, &[&str], &str); 42] = [
         "app/store/src/people/tokens.rs",
         &["create_token", "revoke_token"],
         "the start, and requests of the owner's, which are repeated",
+    ),
+    (
+        "app/store/src/plugins.rs",
+        &[
+            "begin_plugin",
+            "offer",
+            "permit",
+            "want_again",
+            "configured",
+            "remove_plugin",
+            "serves",
+            "failed",
+        ],
+        "requests of the owner's, which are repeated, and notes of a build, which is made again",
     ),
     (
         "app/store/src/reach.rs",

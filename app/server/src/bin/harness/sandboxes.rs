@@ -20,7 +20,13 @@ use std::{net::SocketAddr, sync::Arc};
 /// The plugin `counter` with its tools `count` and `later`, whose result never comes.
 pub(crate) fn counting(counter: SocketAddr) -> Plugins {
     let counting = Arc::new(Counting { counter });
-    Plugins::Given(Ports { sandboxes: counting.clone(), runners: counting, installed: None })
+    let managed = Arc::new(famulus_core::plugin::Unmanaged("they are counted"));
+    Plugins::Given(Ports {
+        sandboxes: counting.clone(),
+        runners: counting,
+        managed,
+        installed: None,
+    })
 }
 
 struct Counting {

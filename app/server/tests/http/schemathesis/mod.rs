@@ -62,6 +62,7 @@ async fn whole(extent: &Extent) {
     setup.plugins = Plugins::Given(Ports {
         sandboxes: weather(|| Play::End(result(RunOutput::Text("sunny".into())))),
         runners: Arc::new(Credulous),
+        managed: Arc::new(famulus_core::plugin::Unmanaged("they are fake")),
         installed: None,
     });
     world::run(setup.tool(Arc::new(Bell::default())), async |world| {

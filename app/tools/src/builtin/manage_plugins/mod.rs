@@ -1,5 +1,12 @@
-//! `manage_plugins`: what plugins there are, and how the tools of one are called. A model asks for it
-//! when it needs it, so that plugins cost nothing in turns without them.
+//! `manage_plugins`: what plugins there are, how the tools of one are called, and their life. A model asks for
+//! it when it needs it, so that plugins cost nothing in turns without them.
+//!
+//! Nothing of a plugin runs before the owner has said yes to what was fetched, by its digest. An address
+//! that the owner did not write is asked about before it is fetched.
+
+mod life;
+#[cfg(test)]
+mod life_tests;
 
 use crate::builtin::Ports;
 use crate::plugins::{PluginPorts, described};
@@ -8,10 +15,11 @@ use crate::tool::{Policy, Tool, ToolError, filled, json, typed};
 use async_trait::async_trait;
 use famulus_core::plugin::{self, Description};
 use famulus_core::sandbox::PluginState;
-use famulus_core::tool::{CallContext, ToolOutput};
+use famulus_core::tool::{CallContext, Effect, Repeat, ToolOutput};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json as value};
+use std::time::Duration;
 
 pub(super) struct ManagePlugins {
     plugins: PluginPorts,
@@ -23,23 +31,63 @@ impl ManagePlugins {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     List,
     Show,
+    Install,
+    InstallUnsaid,
+    Update,
+    Permit,
+    Configure,
+    Rollback,
+    Remove,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     action: Action,
-    /// For show.
     #[serde(default, deserialize_with = "filled")]
     name: Option<String>,
+    /// Git address.
+    #[serde(default, deserialize_with = "filled")]
+    url: Option<String>,
+    /// Branch, tag or commit.
+    #[serde(default, rename = "ref", deserialize_with = "filled")]
+    reference: Option<String>,
+    /// To permit: as it was offered.
+    #[serde(default, deserialize_with = "filled")]
+    revision: Option<String>,
+    /// To permit; without, all.
+    #[serde(default)]
+    tools: Vec<String>,
+    /// To permit.
+    #[serde(default)]
+    internet: bool,
+    #[serde(default, deserialize_with = "filled")]
+    key: Option<String>,
+    /// JSON, or text.
+    #[serde(default, deserialize_with = "filled")]
+    value: Option<String>,
 }
 
-const POLICY: [Policy; 2] = [Policy::read("list"), Policy::read("show")];
+const POLICY: [Policy; 9] = [
+    Policy::read("list"),
+    Policy::read("show"),
+    Policy::new(Some("install"), Effect::External, Repeat::Safe),
+    Policy::new(Some("install_unsaid"), Effect::External, Repeat::Safe).asks(),
+    Policy::new(Some("update"), Effect::External, Repeat::Safe),
+    Policy::new(Some("permit"), Effect::Write, Repeat::Safe).asks(),
+    Policy::new(Some("configure"), Effect::Write, Repeat::Safe),
+    // A second one would go forward again.
+    Policy::new(Some("rollback"), Effect::Write, Repeat::Never).asks(),
+    Policy::new(Some("remove"), Effect::Write, Repeat::Safe).asks(),
+];
+
+/// Fetching may take minutes.
+const TIMEOUT: Duration = Duration::from_mins(6);
 
 #[async_trait]
 impl Tool for ManagePlugins {
@@ -48,7 +96,8 @@ impl Tool for ManagePlugins {
     }
 
     fn description(&self) -> &'static str {
-        "The plugins, and of one its instructions, tools and their parameters."
+        "The plugins; of one its tools and their parameters. install fetches an address that the owner \
+         wrote (install_unsaid: another one), permit has what was offered run: the owner is asked."
     }
 
     fn schema(&self) -> Value {
@@ -59,9 +108,33 @@ impl Tool for ManagePlugins {
         &POLICY
     }
 
-    async fn run(&self, arguments: Value, _: &CallContext) -> Result<ToolOutput, ToolError> {
-        let Arguments { action, name } = typed(arguments)?;
-        match action {
+    fn timeout(&self) -> Duration {
+        TIMEOUT
+    }
+
+    fn summary(&self, arguments: &Value) -> Result<String, ToolError> {
+        life::summary(&typed(arguments.clone())?)
+    }
+
+    async fn subject(
+        &self,
+        arguments: &Value,
+        _: &CallContext,
+    ) -> Result<Option<String>, ToolError> {
+        life::subject(&self.plugins, &typed(arguments.clone())?).await
+    }
+
+    async fn run(&self, arguments: Value, context: &CallContext) -> Result<ToolOutput, ToolError> {
+        let arguments: Arguments = typed(arguments)?;
+        let name = arguments.name.clone();
+        match arguments.action {
+            Action::Install
+            | Action::InstallUnsaid
+            | Action::Update
+            | Action::Permit
+            | Action::Configure
+            | Action::Rollback
+            | Action::Remove => life::run(&self.plugins, arguments, context).await,
             Action::List => {
                 let mut list = Vec::new();
                 for plugin in self.plugins.visible().await? {

@@ -1,0 +1,366 @@
+//! Who sees to the plugins of this machine.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use famulus_core::plugin::{
+    Change, Description, Granted, InstalledPlugin, InstalledPlugins, ManageError, ManagedPlugins,
+    Offer, PluginEvent, PluginRow, PluginRows, PluginSource, Revisions,
+};
+use famulus_core::sandbox::SandboxError;
+use famulus_lifecycle::Tasks;
+use famulus_machine::{Machine, MachineError};
+use famulus_protocol::revision::Bundled;
+use parking_lot::Mutex;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::builds::trouble;
+use crate::names::{invalid, named};
+use crate::record::{build_source, record};
+
+/// What it works with.
+pub struct Needs {
+    pub machine: Arc<Machine>,
+    pub rows: Arc<dyn PluginRows>,
+    pub revisions: Arc<dyn Revisions>,
+    /// Hosts with port that sources may be fetched from although their addresses are private.
+    pub allow_hosts: Vec<String>,
+    pub tasks: Tasks,
+}
+
+/// Sees to it that plugins are as the owner wants them.
+pub struct Reconciler {
+    pub(crate) needs: Needs,
+    /// Itself, for what goes on after a call.
+    pub(crate) own: Weak<Self>,
+    /// By name: one source is fetched or built at a time. Held for single operations, never across an await.
+    fetching: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Reconciler {
+    /// Tells the machine what there is, and goes on with what was begun. What did not come as far as an offer
+    /// is gone.
+    ///
+    /// # Errors
+    /// What is wanted cannot be read, or what is nobody's cannot be removed.
+    pub async fn open(needs: Needs) -> Result<Arc<Self>, ManageError> {
+        let reconciler = Arc::new_cyclic(|own| Self {
+            needs,
+            own: Weak::clone(own),
+            fetching: Mutex::default(),
+        });
+        let mut kept = Vec::new();
+        for row in reconciler.needs.rows.plugin_rows().await? {
+            if row.offered.is_none() && row.wanted.is_none() && row.serving.is_none() {
+                reconciler.needs.rows.remove_plugin(&row.uid).await?;
+                continue;
+            }
+            reconciler.tell(&row).await?;
+            reconciler.build_soon(&row);
+            kept.push(row.uid);
+        }
+        reconciler.needs.machine.keep_only(&kept).await.map_err(|error| refused(&error))?;
+        Ok(reconciler)
+    }
+
+    pub(crate) fn fetching(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.fetching.lock().entry(name.to_owned()).or_default())
+    }
+
+    /// Tells the machine how a plugin is to be.
+    pub(crate) async fn tell(&self, row: &PluginRow) -> Result<(), ManageError> {
+        let serving = row.serving.as_ref().map(|serving| serving.revision.as_str());
+        let description = self.described(serving).await?;
+        let mut record = record(row, description.as_ref());
+        // What is gone is built again before it is called.
+        record.revision = record.revision.filter(|it| self.needs.machine.is_built(&row.uid, it));
+        self.needs.machine.put(record).map_err(|error| refused(&error))
+    }
+
+    async fn described(&self, revision: Option<&str>) -> Result<Option<Description>, ManageError> {
+        match revision {
+            Some(revision) => Ok(self.needs.revisions.described(revision).await?),
+            None => Ok(None),
+        }
+    }
+
+    async fn row(&self, name: &str) -> Result<PluginRow, ManageError> {
+        let row = self.needs.rows.plugin_row(name).await?;
+        row.ok_or_else(|| ManageError::NoPlugin(name.chars().take(64).collect()))
+    }
+
+    /// Reads the row again, tells the machine, and builds what is to be built.
+    async fn follow(&self, name: &str) -> Result<(), ManageError> {
+        let row = self.row(name).await?;
+        self.tell(&row).await?;
+        self.build_soon(&row);
+        Ok(())
+    }
+
+    /// Fetches the source of a plugin that the machine knows, and keeps what it is as an offer.
+    async fn fetch(
+        &self,
+        row: &PluginRow,
+        source: &PluginSource,
+        who: &str,
+    ) -> Result<Offer, ManageError> {
+        let (machine, hosts) = (&self.needs.machine, self.needs.allow_hosts.clone());
+        let bundled = machine.bundle(&row.uid, build_source(source.clone()), hosts).await;
+        let bundled = bundled.map_err(|error| {
+            let why = trouble(&error);
+            ManageError::Failed { reason: why.reason, message: why.message }
+        })?;
+        let revision = match bundled {
+            Bundled::Done { revision, .. } => revision,
+            // It is an error of the step.
+            Bundled::Failed(failure) => {
+                let (reason, message) = (failure.reason, failure.message);
+                return Err(ManageError::Failed { reason, message });
+            }
+        };
+        self.needs.rows.offer(&row.uid, source, &revision, who).await?;
+        let description = self.described(Some(&revision)).await?;
+        let description =
+            description.ok_or_else(|| invalid("what was fetched was not kept; fetch it again"))?;
+        self.offer(row, revision, source.to_string(), description).await
+    }
+
+    async fn offer(
+        &self,
+        row: &PluginRow,
+        revision: String,
+        source: String,
+        description: Description,
+    ) -> Result<Offer, ManageError> {
+        let serving = row.serving.as_ref();
+        Ok(Offer {
+            plugin: row.name.clone(),
+            changed: serving.is_none_or(|serving| serving.revision != revision),
+            before: self.described(serving.map(|serving| serving.revision.as_str())).await?,
+            permitted: serving.map(|serving| serving.tools.clone()).unwrap_or_default(),
+            egress: serving.map(|serving| serving.egress).unwrap_or_default(),
+            commit: description.commit.clone(),
+            source,
+            revision,
+            description,
+        })
+    }
+
+    /// Begins a plugin of which nothing is known, and fetches it.
+    async fn begin(&self, row: &PluginRow, who: &str) -> Result<Offer, ManageError> {
+        self.tell(row).await?;
+        let offer = self.fetch(row, &row.source, who).await?;
+        let row = self.row(&row.name).await?;
+        self.tell(&row).await?;
+        Ok(offer)
+    }
+}
+
+#[async_trait]
+impl ManagedPlugins for Reconciler {
+    async fn install(
+        &self,
+        name: Option<&str>,
+        source: PluginSource,
+        who: &str,
+    ) -> Result<Offer, ManageError> {
+        if let Some(why) = self.needs.machine.refused() {
+            return Err(ManageError::Unsupported(why.message.clone()));
+        }
+        let name = named(name, &source)?;
+        let row = PluginRow {
+            uid: Uuid::now_v7().to_string(),
+            name: name.clone(),
+            source,
+            offered: None,
+            wanted: None,
+            serving: None,
+            config_keys: Vec::new(),
+            rendered: 1,
+            trouble: None,
+        };
+        let lock = self.fetching(&name);
+        let _one = lock.lock().await;
+        if !self.needs.rows.begin_plugin(&row).await? {
+            let there = self.row(&name).await?;
+            let is_fresh = there.wanted.is_none() && there.serving.is_none();
+            if !is_fresh || there.source != row.source {
+                return Err(ManageError::Taken(name));
+            }
+            // Asked again, as after a death: the same is offered again.
+            return self.fetch(&there, &row.source, who).await;
+        }
+        let begun = self.begin(&row, who).await;
+        if begun.is_err() {
+            // Nothing is left of what was not offered.
+            self.needs.rows.remove_plugin(&row.uid).await?;
+            self.needs.machine.remove(&row.uid).await.map_err(|error| refused(&error))?;
+        }
+        begun
+    }
+
+    async fn update(&self, name: &str, change: Change, who: &str) -> Result<Offer, ManageError> {
+        let lock = self.fetching(name);
+        let _one = lock.lock().await;
+        let row = self.row(name).await?;
+        let source = match (change, row.source.clone()) {
+            (Change::Files(files), PluginSource::Inline { .. }) => PluginSource::Inline { files },
+            (Change::Again, source @ PluginSource::Git { .. }) => source,
+            (Change::Ref(r#ref), PluginSource::Git { url, .. }) => PluginSource::Git { url, r#ref },
+            (Change::Files(_), PluginSource::Git { url, .. }) => {
+                return Err(invalid(format!(
+                    "the plugin `{name}` is from {url}, where its files are changed; remove it and install \
+                     the files to keep your own"
+                )));
+            }
+            (Change::Again | Change::Ref(_), PluginSource::Inline { .. }) => {
+                return Err(invalid(format!(
+                    "the plugin `{name}` is of files that were sent; send the new ones to update it"
+                )));
+            }
+        };
+        let offer = self.fetch(&row, &source, who).await?;
+        let row = self.row(name).await?;
+        self.tell(&row).await?;
+        Ok(offer)
+    }
+
+    async fn permit(&self, name: &str, granted: Granted, who: &str) -> Result<(), ManageError> {
+        let row = self.row(name).await?;
+        if granted.tools.is_empty() {
+            return Err(invalid(
+                "no tool is named that may run; name some, or `*` for all of them",
+            ));
+        }
+        if !self.needs.rows.permit(&row.uid, &granted, who).await? {
+            return Err(invalid(format!(
+                "the revision {} of `{name}` is not the one that is offered now; look at the plugin again, \
+                 and permit what it shows",
+                granted.revision
+            )));
+        }
+        self.follow(name).await
+    }
+
+    async fn configure(
+        &self,
+        name: &str,
+        key: &str,
+        value: Option<Value>,
+        who: &str,
+    ) -> Result<(), ManageError> {
+        let row = self.row(name).await?;
+        let newest = row.offered.as_deref();
+        let newest = newest.or_else(|| row.wanted.as_ref().map(|wanted| wanted.revision.as_str()));
+        let described = self.described(newest).await?;
+        let known: Vec<String> = described
+            .map(|described| described.config.into_iter().map(|known| known.key).collect())
+            .unwrap_or_default();
+        if value.is_some() && !known.iter().any(|known| known == key) {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let key = key.chars().take(64).collect::<String>();
+            return Err(invalid(format!(
+                "the plugin `{name}` has no key `{}`; its keys are: {known}",
+                key.escape_debug()
+            )));
+        }
+        let lock = self.fetching(name);
+        let _one = lock.lock().await;
+        let machine = &self.needs.machine;
+        let mut values = machine.configured(&row.uid).map_err(|error| refused(&error))?;
+        match value {
+            Some(value) => values.insert(key.to_owned(), value),
+            None => values.remove(key),
+        };
+        let keys: Vec<String> = values.keys().cloned().collect();
+        let kept = machine.configure(&row.uid, &Value::Object(values));
+        kept.map_err(|error| refused(&error))?;
+        self.needs.rows.configured(&row.uid, &keys, who).await?;
+        self.follow(name).await
+    }
+
+    async fn roll_back(
+        &self,
+        name: &str,
+        revision: Option<&str>,
+        who: &str,
+    ) -> Result<(), ManageError> {
+        let row = self.row(name).await?;
+        let Some(serving) = &row.serving else {
+            return Err(invalid(format!("nothing of the plugin `{name}` has served yet")));
+        };
+        let history = self.needs.rows.plugin_history(&row.uid).await?;
+        let served = history.into_iter().rev().filter(|event| event.what == "serves");
+        let earlier: Vec<String> = served
+            .filter_map(|event| event.revision)
+            .filter(|earlier| *earlier != serving.revision)
+            .collect();
+        let to = match revision {
+            Some(asked) => earlier.iter().find(|earlier| *earlier == asked),
+            None => earlier.first(),
+        };
+        let Some(to) = to else {
+            return Err(invalid(format!(
+                "no such earlier revision of `{name}` has served; `famulus plugin history {name}` names \
+                 those that have"
+            )));
+        };
+        let again = Granted { revision: to.clone(), ..serving.clone() };
+        self.needs.rows.want_again(&row.uid, &again, who).await?;
+        self.follow(name).await
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), ManageError> {
+        let row = self.row(name).await?;
+        self.needs.rows.remove_plugin(&row.uid).await?;
+        self.needs.machine.remove(&row.uid).await.map_err(|error| refused(&error))
+    }
+
+    async fn history(&self, name: &str) -> Result<Vec<PluginEvent>, ManageError> {
+        let row = self.row(name).await?;
+        Ok(self.needs.rows.plugin_history(&row.uid).await?)
+    }
+
+    async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError> {
+        let row = self.row(name).await?;
+        let Some(revision) = row.offered.clone() else { return Ok(None) };
+        let description = self.described(Some(&revision)).await?;
+        match description {
+            Some(description) => {
+                let source = row.source.to_string();
+                Ok(Some(self.offer(&row, revision, source, description).await?))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+#[async_trait]
+impl InstalledPlugins for Reconciler {
+    async fn installed(&self) -> Result<Vec<InstalledPlugin>, SandboxError> {
+        let away = |error: ManageError| SandboxError::Away(error.to_string());
+        let rows = self.needs.rows.plugin_rows().await.map_err(|error| away(error.into()))?;
+        let mut installed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let history = self.needs.rows.plugin_history(&row.uid).await;
+            let history = history.map_err(|error| away(error.into()))?;
+            // What served before is gone back to.
+            let served = history.into_iter().filter(|event| event.what == "serves");
+            let mut in_use: Vec<String> = served.filter_map(|event| event.revision).collect();
+            let granted = [row.wanted, row.serving].into_iter().flatten();
+            in_use.extend(granted.map(|granted| granted.revision).chain(row.offered));
+            installed.push(InstalledPlugin { name: row.name, in_use });
+        }
+        Ok(installed)
+    }
+}
+
+/// What the machine could not do, in its own words.
+fn refused(error: &MachineError) -> ManageError {
+    ManageError::Failed {
+        reason: "MachineFailed".to_owned(),
+        message: famulus_errors::chain(error),
+    }
+}

@@ -1,0 +1,250 @@
+//! The life of plugins, as the owner has it by way of a model.
+
+use super::{Action, Arguments};
+use crate::plugins::PluginPorts;
+use crate::tool::{ToolError, json};
+use famulus_core::person::Role;
+use famulus_core::plugin::{
+    self, Change, Egress, Granted, ManageError, ManagedPlugins, Offer, PluginSource,
+};
+use famulus_core::tool::{CallContext, ToolOutput};
+use serde_json::{Value, json as value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long somebody who permitted waits for the end of the build; then it goes on without them.
+const BUILT: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What is done at once, in one line; refused where it makes no sense.
+pub(super) fn summary(asked: &Arguments) -> Result<String, ToolError> {
+    match asked.action {
+        Action::InstallUnsaid => {
+            let (url, reference) = (address(asked)?, asked.reference.as_deref().unwrap_or("HEAD"));
+            Ok(format!("fetch a plugin from {url} at {reference}; nothing of it runs yet"))
+        }
+        Action::Permit => Ok(format!("let the plugin {} run", name(asked)?)),
+        Action::Rollback => {
+            Ok(format!("go back to an earlier revision of the plugin {}", name(asked)?))
+        }
+        Action::Remove => {
+            Ok(format!("remove the plugin {} with its files and its keys", name(asked)?))
+        }
+        Action::List | Action::Show | Action::Install | Action::Update | Action::Configure => {
+            Ok(format!("manage plugins: {:?}", asked.action).to_lowercase())
+        }
+    }
+}
+
+/// What the owner says yes to, as it stands now.
+pub(super) async fn subject(
+    plugins: &PluginPorts,
+    asked: &Arguments,
+) -> Result<Option<String>, ToolError> {
+    if asked.action != Action::Permit {
+        return Ok(None);
+    }
+    let (name, revision) = (name(asked)?, revision(asked)?);
+    let offer = plugins.managed.offer_of(name).await.map_err(refused)?;
+    let Some(offer) = offer.filter(|offer| offer.revision == revision) else {
+        // What serves: its rights change.
+        let tools =
+            if asked.tools.is_empty() { "all tools".to_owned() } else { asked.tools.join(", ") };
+        return Ok(Some(format!("let the plugin {name} run {tools}; network: {}", network(asked))));
+    };
+    let tools: Vec<&str> = offer.description.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let tools = if asked.tools.is_empty() { tools.join(", ") } else { asked.tools.join(", ") };
+    let keys: Vec<&str> = offer.description.config.iter().map(|key| key.key.as_str()).collect();
+    let keys = if keys.is_empty() { String::new() } else { format!("; keys: {}", keys.join(", ")) };
+    let commit = offer.commit.as_deref().map(|commit| commit.get(..12).unwrap_or(commit));
+    let commit = commit.map_or_else(String::new, |commit| format!(" (commit {commit})"));
+    Ok(Some(format!(
+        "let the plugin {name} run, from {}{commit}; tools: {tools}{keys}; network: {}",
+        offer.source,
+        network(asked)
+    )))
+}
+
+pub(super) async fn run(
+    plugins: &PluginPorts,
+    asked: Arguments,
+    context: &CallContext,
+) -> Result<ToolOutput, ToolError> {
+    if context.person.role != Role::Owner {
+        return Err(ToolError::call(
+            "plugins are the owner's to manage; only the owner can ask for that",
+        ));
+    }
+    let (managed, who) = (&plugins.managed, context.person.name.as_str());
+    match asked.action {
+        Action::Install => {
+            let url = address(&asked)?;
+            if !context.owner.have(url) {
+                return Err(ToolError::call(format!(
+                    "the owner did not write the address {url}; use install_unsaid, which asks the owner first"
+                )));
+            }
+            install(managed, &asked, who).await
+        }
+        Action::InstallUnsaid => install(managed, &asked, who).await,
+        Action::Update => {
+            let change = asked.reference.clone().map_or(Change::Again, Change::Ref);
+            let offer = managed.update(name(&asked)?, change, who).await.map_err(refused)?;
+            if offer.changed {
+                return offered(&offer);
+            }
+            json(&value!({"plugin": offer.plugin, "nothing_new": true}))
+        }
+        Action::Permit => {
+            let (name, revision) = (name(&asked)?, revision(&asked)?.to_owned());
+            let tools =
+                if asked.tools.is_empty() { vec!["*".to_owned()] } else { asked.tools.clone() };
+            let egress = if asked.internet { Egress::Internet } else { Egress::None };
+            let granted = Granted { revision, tools, egress };
+            managed.permit(name, granted, who).await.map_err(refused)?;
+            built(plugins, name).await
+        }
+        Action::Configure => configure(plugins, &asked, who).await,
+        Action::Rollback => {
+            let name = name(&asked)?;
+            managed.roll_back(name, asked.revision.as_deref(), who).await.map_err(refused)?;
+            built(plugins, name).await
+        }
+        Action::Remove => {
+            let name = name(&asked)?;
+            managed.remove(name).await.map_err(refused)?;
+            json(&value!({"removed": name}))
+        }
+        Action::List | Action::Show => Err(ToolError::call("nothing is to be managed")),
+    }
+}
+
+async fn install(
+    managed: &Arc<dyn ManagedPlugins>,
+    asked: &Arguments,
+    who: &str,
+) -> Result<ToolOutput, ToolError> {
+    let url = address(asked)?.to_owned();
+    let r#ref = asked.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
+    let source = PluginSource::Git { url, r#ref };
+    offered(&managed.install(asked.name.as_deref(), source, who).await.map_err(refused)?)
+}
+
+/// What the model is told of what was fetched, and what comes next.
+fn offered(offer: &Offer) -> Result<ToolOutput, ToolError> {
+    let tools: Vec<Value> = offer
+        .description
+        .tools
+        .iter()
+        .map(|tool| value!({"name": tool.name, "description": tool.description}))
+        .collect();
+    let keys: Vec<Value> = offer
+        .description
+        .config
+        .iter()
+        .map(|key| {
+            value!({"key": key.key, "description": key.description, "required": key.required,
+                "secret": key.secret})
+        })
+        .collect();
+    let mut shown = value!({
+        "plugin": offer.plugin,
+        "description": offer.description.description,
+        "source": offer.source,
+        "commit": offer.commit,
+        "revision": offer.revision,
+        "tools": tools,
+        "keys": keys,
+        "next": "nothing of it runs yet: permit this revision, with `internet` if its tools need it",
+    });
+    if let Some(instructions) = &offer.description.instructions {
+        shown["instructions"] = plugin::instructions(&offer.plugin, instructions).into();
+    }
+    json(&shown)
+}
+
+/// Only what is no secret passes through a model.
+async fn configure(
+    plugins: &PluginPorts,
+    asked: &Arguments,
+    who: &str,
+) -> Result<ToolOutput, ToolError> {
+    let name = name(asked)?;
+    let key = asked.key.as_deref().ok_or_else(|| ToolError::call("`key` is missing"))?;
+    let offer = plugins.managed.offer_of(name).await.map_err(refused)?;
+    let description = match offer {
+        Some(offer) => Some(offer.description),
+        None => plugins.described(&plugins.find(name).await?).await?,
+    };
+    let keys = description.map(|description| description.config).unwrap_or_default();
+    let Some(declared) = keys.iter().find(|declared| declared.key == key) else {
+        let known: Vec<&str> = keys.iter().map(|declared| declared.key.as_str()).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(ToolError::call(format!("{name} has no such key; its keys are: {known}")));
+    };
+    if declared.secret {
+        return Err(ToolError::call(format!(
+            "`{key}` is secret and passes through no conversation; ask the owner to set it in a terminal: \
+             famulus plugin configure {name} {key}"
+        )));
+    }
+    let given = asked.value.as_deref();
+    let given = given.map(|text| serde_json::from_str(text).unwrap_or_else(|_| text.into()));
+    plugins.managed.configure(name, key, given, who).await.map_err(refused)?;
+    json(&value!({"plugin": name, "set": key}))
+}
+
+/// Waits for the end of a build, for a while.
+async fn built(plugins: &PluginPorts, name: &str) -> Result<ToolOutput, ToolError> {
+    let until = Instant::now() + BUILT;
+    loop {
+        let plugin = plugins.find(name).await?;
+        let goes_on = !plugin.ready && ["Building", "Pending"].contains(&plugin.reason.as_str());
+        if !goes_on {
+            return json(&if plugin.ready {
+                value!({"plugin": name, "ready": true})
+            } else {
+                value!({"plugin": name, "not_ready": plugin::not_ready(name, &plugin.reason, &plugin.message)})
+            });
+        }
+        if Instant::now() >= until {
+            return json(
+                &value!({"plugin": name, "building": "it is being built; show says when it is ready"}),
+            );
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn name(asked: &Arguments) -> Result<&str, ToolError> {
+    let name = asked.name.as_deref().map(str::trim);
+    name.ok_or_else(|| {
+        ToolError::call("`name` is missing; name one of the plugins that `list` shows")
+    })
+}
+
+fn revision(asked: &Arguments) -> Result<&str, ToolError> {
+    let revision = asked.revision.as_deref();
+    revision.ok_or_else(|| ToolError::call("`revision` is missing; give the one that was offered"))
+}
+
+fn address(asked: &Arguments) -> Result<&str, ToolError> {
+    let url = asked.url.as_deref().map(str::trim);
+    url.ok_or_else(|| ToolError::call("`url` is missing; give the git address of the plugin"))
+}
+
+fn network(asked: &Arguments) -> &'static str {
+    if asked.internet { "public addresses" } else { "none" }
+}
+
+fn refused(error: ManageError) -> ToolError {
+    match error {
+        ManageError::Store(error) => ToolError::Store(error),
+        ManageError::Unsupported(_)
+        | ManageError::NoPlugin(_)
+        | ManageError::Taken(_)
+        | ManageError::Invalid(_)
+        | ManageError::Failed { .. } => ToolError::Call(error.to_string()),
+    }
+}
