@@ -82,6 +82,11 @@ impl Client {
         self.read(self.request(method, path).json(body), what).await
     }
 
+    /// Takes away what is at this path.
+    pub(crate) async fn delete(&self, path: &[&str], what: &'static str) -> Result<(), Error> {
+        self.read(self.request(Method::DELETE, path), what).await
+    }
+
     /// Posts what takes as long as somebody takes to do their part.
     pub(crate) async fn wait_for<T: DeserializeOwned>(
         &self,

@@ -64,6 +64,24 @@ pub enum Error {
     TwoPeople { given: String, ids: String },
     #[error("the parameter `{given}` {why}")]
     Parameter { given: String, why: String },
+    #[error(
+        "`{given}` is neither the address of a repository nor a folder of this machine; write an address such as https://example.org/weather.git, or the path of a folder"
+    )]
+    PluginSource { given: String },
+    #[error("{path} cannot be a part of a plugin: it {why}")]
+    PluginFile { path: String, why: String },
+    #[error(
+        "the plugin `{plugin}` has no revision to permit; `famulus plugin update {plugin}` fetches one"
+    )]
+    NothingOffered { plugin: String },
+    #[error(
+        "`{given}` begins no revision of the plugin `{plugin}`, or several; `famulus plugin history {plugin}` lists them"
+    )]
+    NoRevision { given: String, plugin: String },
+    #[error(
+        "no value was given for the key `{key}`, and nothing changed; write one behind it, type it, or pipe it in; --unset takes the value away"
+    )]
+    NoValue { key: String },
     #[error("the file {} cannot be read; check its path and permissions", path.display())]
     ReadFile { path: PathBuf, source: io::Error },
     #[error("the answer cannot be written")]
@@ -104,6 +122,11 @@ impl Error {
             | Self::NoPerson { .. }
             | Self::TwoPeople { .. }
             | Self::Parameter { .. }
+            | Self::PluginSource { .. }
+            | Self::PluginFile { .. }
+            | Self::NothingOffered { .. }
+            | Self::NoRevision { .. }
+            | Self::NoValue { .. }
             | Self::ReadFile { .. }
             | Self::Write { .. }
             | Self::Read { .. }

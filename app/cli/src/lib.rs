@@ -15,6 +15,7 @@
 //! reaches anything but a terminal; a token never stands in an address, an argument or a message;
 //! a message that is sent again counts once.
 
+mod answer;
 mod approvals;
 mod blocks;
 mod channel;
@@ -43,6 +44,7 @@ mod table;
 mod tests;
 mod timeouts;
 mod transcript;
+mod unseen;
 #[cfg(test)]
 mod vt;
 mod wire;
@@ -83,7 +85,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Show the queue, its dead jobs, and try one again
     Queue(QueueArgs),
-    /// List plugins, run a tool of one, and see what its runner logged
+    /// Install plugins, see how they are, configure them, and run a tool of one
     Plugin(PluginArgs),
     /// List, allow and refuse calls that wait for an answer
     Approvals(ApprovalsArgs),

@@ -21,7 +21,11 @@ struct Program {
 }
 
 /// Runs a command line and gives what it wrote and how it ended.
-async fn run(connection: &Connection, kind: Kind, line: &str) -> (String, Result<bool, Error>) {
+pub(crate) async fn run(
+    connection: &Connection,
+    kind: Kind,
+    line: &str,
+) -> (String, Result<bool, Error>) {
     let words = std::iter::once("famulus").chain(line.split_whitespace());
     let program = Program::try_parse_from(words).unwrap();
     let out = Paper::default();

@@ -8,6 +8,7 @@ use famulus_core::approval::Rights;
 use famulus_core::ids::ApprovalId;
 use famulus_core::visible::make_visible;
 
+use crate::answer::{self, AGAIN, Answer};
 use crate::approvals;
 use crate::chat::session::Session;
 use crate::output::Output;
@@ -20,14 +21,6 @@ pub(crate) struct Questions {
     open: VecDeque<Approval>,
     /// Each is shown once, also where a stream begins anew.
     shown: BTreeSet<ApprovalId>,
-}
-
-/// What a typed line says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Yes,
-    No,
-    Unclear,
 }
 
 impl Questions {
@@ -76,8 +69,8 @@ impl Questions {
             session.output.note(&format!("· {}", elsewhere(&approval)));
             return;
         };
-        let verdict = match read(&line) {
-            Answer::Unclear => return session.output.ask("please answer y or n: "),
+        let verdict = match answer::read(&line) {
+            Answer::Unclear => return session.output.ask(AGAIN),
             Answer::Yes => Verdict::Approve,
             Answer::No => Verdict::Deny,
         };
@@ -133,29 +126,4 @@ fn elsewhere(approval: &Approval) -> String {
 fn described(approval: &Approval) -> String {
     let (summary, shown) = (make_visible(&approval.summary), make_visible(&approval.shown));
     format!("{summary}?\n{shown}\n")
-}
-
-fn read(line: &str) -> Answer {
-    match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Answer::Yes,
-        "" | "n" | "no" => Answer::No,
-        _ => Answer::Unclear,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_yes_is_a_yes() {
-        let check = |line: &str, expected: Answer| assert_eq!(read(line), expected, "{line:?}");
-        check("y", Answer::Yes);
-        check(" YES ", Answer::Yes);
-        check("", Answer::No);
-        check("n", Answer::No);
-        check("yess", Answer::Unclear);
-        check("sure", Answer::Unclear);
-        check("у", Answer::Unclear);
-    }
 }

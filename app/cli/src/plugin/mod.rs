@@ -1,12 +1,27 @@
-//! `famulus plugin`: what plugins there are, one call of a tool with its progress, and what a runner
-//! logged.
+//! `famulus plugin`: what plugins there are, their life from their installation to their removal, one call of a
+//! tool with its progress, and what a runner logged.
+//!
+//! ```text
+//! install, update ─► offer, change ─► permit ─► wait
+//! ```
+//!
+//! Invariant: nothing is permitted that was not shown and agreed to, by a typed yes or by `--yes`.
 
 mod arguments;
+mod change;
+mod configure;
+mod described;
+mod install;
+mod life;
+#[cfg(test)]
+mod life_tests;
+mod offer;
+mod permit;
 mod run;
+mod source;
+mod wait;
 
 use serde_json::Value;
-
-use famulus_core::plugin::ToolDescription;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -14,7 +29,10 @@ use crate::output::Output;
 use crate::table::{pairs, shorten, table};
 use crate::wire::{Plugin, PluginLogs, Plugins};
 
-pub(crate) use run::RunArgs;
+use configure::ConfigureArgs;
+use install::{InstallArgs, UpdateArgs};
+use permit::{PermitArgs, Yes};
+use run::RunArgs;
 
 /// Columns that a message takes in the list.
 const MESSAGE: usize = 60;
@@ -40,6 +58,29 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Fetch a plugin, show what it is, and have it serve once that is permitted
+    Install(InstallArgs),
+    /// Fetch a plugin anew, show what changed, and have that serve once it is permitted
+    Update(UpdateArgs),
+    /// Permit what was fetched, or permit more or less of what serves
+    Permit(PermitArgs),
+    /// Give a key of its configuration a value
+    Configure(ConfigureArgs),
+    /// Have an earlier revision serve again
+    Rollback {
+        name: String,
+        /// How the revision begins, as its history shows it; else the last other one that served
+        #[arg(long, value_name = "REVISION")]
+        to: Option<String>,
+    },
+    /// Remove a plugin with its files and its configuration
+    Remove {
+        name: String,
+        #[command(flatten)]
+        yes: Yes,
+    },
+    /// Show what became of a plugin, and who did it
+    History { name: String },
     /// Run a tool of a plugin, and show how it goes
     Run(RunArgs),
     /// Show the end of what its runner logged
@@ -55,6 +96,15 @@ pub(crate) async fn run(
     match args.action {
         Action::List { json } => list(json, client, output).await?,
         Action::Show { name, json } => show(&name, json, client, output).await?,
+        Action::Install(args) => return install::install(args, client, output).await,
+        Action::Update(args) => return install::update(args, client, output).await,
+        Action::Permit(args) => return permit::run(args, client, output).await,
+        Action::Configure(args) => configure::run(args, client, output).await?,
+        Action::Rollback { name, to } => {
+            return life::roll_back(&name, to.as_deref(), client, output).await;
+        }
+        Action::Remove { name, yes } => life::remove(&name, yes, client, output).await?,
+        Action::History { name } => life::show(&name, client, output).await?,
         Action::Run(args) => return run::run(args, client, output).await,
         Action::Logs { name } => logs(&name, client, output).await?,
     }
@@ -70,7 +120,9 @@ async fn list(json: bool, client: &Client, output: &mut Output) -> Result<(), Er
     let plugins: Plugins =
         serde_json::from_value(raw).map_err(|source| client.malformed(WHAT, Some(source)))?;
     if plugins.plugins.is_empty() {
-        return output.print("no plugins; apply a Plugin to the sandbox namespace to add one");
+        return output.print(
+            "no plugins; install one with `famulus plugin install ADDRESS`, or in a cluster apply a Plugin",
+        );
     }
     let row = |plugin: &Plugin| {
         vec![
@@ -121,6 +173,9 @@ fn render(plugin: &Plugin) -> String {
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     rows.push(("revision", known(&plugin.revision)));
     rows.push(("commit", known(&plugin.commit)));
+    if let Some(offered) = &plugin.offered {
+        rows.push(("offered", offered.clone()));
+    }
     rows.push(("network", plugin.egress.clone()));
     rows.push(("isolation", known(&plugin.isolation)));
     rows.push(("configured", plugin.config_keys.join(", ")));
@@ -128,7 +183,7 @@ fn render(plugin: &Plugin) -> String {
     for name in &plugin.tools {
         text.push('\n');
         match plugin.tool(name) {
-            Some(tool) => tell_tool(&mut text, tool),
+            Some(tool) => text.push_str(&described::tool(tool)),
             None => text.push_str(name),
         }
     }
@@ -139,22 +194,6 @@ fn render(plugin: &Plugin) -> String {
         text.push_str(instructions);
     }
     text
-}
-
-fn tell_tool(text: &mut String, tool: &ToolDescription) {
-    text.push_str(&tool.signature());
-    if tool.r#async {
-        text.push_str(" (ends later)");
-    }
-    text.push_str("\n  ");
-    text.push_str(&tool.description);
-    for (name, parameter) in &tool.parameters {
-        let described = parameter.get("description").and_then(Value::as_str).unwrap_or_default();
-        text.push_str("\n  ");
-        text.push_str(name);
-        text.push_str(": ");
-        text.push_str(described);
-    }
 }
 
 #[cfg(test)]

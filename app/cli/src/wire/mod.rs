@@ -2,17 +2,18 @@
 //! what an older one does not send has a default where a command can do without it.
 
 mod channels;
+mod plugins;
 
 pub(crate) use channels::{
     BegunLink, Channels, FinishedLink, Invitation, Known, Leaving, Outbox, Pairings, People,
 };
+pub(crate) use plugins::{Offer, Plugin, PluginHistory, PluginLogs, Plugins};
 
 use famulus_core::approval::{ApprovalState, Asked, Rights};
 use famulus_core::ids::{ApprovalId, BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};
 use famulus_core::knowledge::KnowledgeKind;
 use famulus_core::message::MessageRole;
 use famulus_core::model::Usage;
-use famulus_core::plugin::{Description, ToolDescription};
 use famulus_core::schedule::Rule;
 use famulus_core::turn::TurnState;
 use jiff::Timestamp;
@@ -279,51 +280,6 @@ pub(crate) struct DeadJob {
     pub(crate) attempts: i64,
     #[serde(default)]
     pub(crate) died_at: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Plugins {
-    pub(crate) plugins: Vec<Plugin>,
-    #[serde(default)]
-    pub(crate) fixed_tokens: u64,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Plugin {
-    pub(crate) name: String,
-    pub(crate) ready: bool,
-    #[serde(default)]
-    pub(crate) reason: String,
-    #[serde(default)]
-    pub(crate) message: String,
-    #[serde(default)]
-    pub(crate) revision: Option<String>,
-    #[serde(default)]
-    pub(crate) commit: Option<String>,
-    #[serde(default)]
-    pub(crate) tools: Vec<String>,
-    #[serde(default)]
-    pub(crate) config_keys: Vec<String>,
-    #[serde(default)]
-    pub(crate) egress: String,
-    #[serde(default)]
-    pub(crate) runners: u32,
-    #[serde(default)]
-    pub(crate) isolation: Option<String>,
-    #[serde(default)]
-    pub(crate) description: Option<Description>,
-}
-
-impl Plugin {
-    /// What is said of one of its tools.
-    pub(crate) fn tool(&self, name: &str) -> Option<&ToolDescription> {
-        self.description.as_ref()?.tools.iter().find(|tool| tool.name == name)
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct PluginLogs {
-    pub(crate) lines: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

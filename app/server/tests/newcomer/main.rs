@@ -10,6 +10,7 @@ mod bucket;
 mod elsewhere;
 mod full_disk;
 mod home;
+mod plugins;
 mod up;
 
 use serde_json::{Value, json};
