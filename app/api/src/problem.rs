@@ -26,6 +26,8 @@ pub enum Kind {
     WrongCall,
     Gone,
     Unprocessable,
+    /// Of a plugin: it cannot be done, or was tried and did not succeed.
+    Plugin,
     SandboxAway,
     KeyReused,
     TooLarge,
@@ -79,6 +81,9 @@ impl Kind {
                 "unprocessable",
                 "The content is not what it says",
             ),
+            Self::Plugin => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "plugin", "Nothing was done with the plugin")
+            }
             Self::SandboxAway => {
                 (StatusCode::SERVICE_UNAVAILABLE, "sandbox-away", "The sandbox does not answer")
             }
@@ -268,6 +273,7 @@ mod tests {
             WrongCall,
             Gone,
             Unprocessable,
+            Plugin,
             SandboxAway,
             KeyReused,
             TooLarge,

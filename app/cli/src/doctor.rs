@@ -14,7 +14,7 @@ use crate::connection::{Connection, TokenSource};
 use crate::error::Error;
 use crate::output::Output;
 use crate::status;
-use crate::wire::{Me, Plugin, Plugins, ServerCheck, Status};
+use crate::wire::{Me, Plugin, PluginList, SandboxLevel, ServerCheck, Status};
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorArgs {
@@ -112,7 +112,7 @@ async fn examine(connection: &Connection) -> Vec<Check> {
 
 /// Each plugin with what confines it, and what all of them cost a model.
 async fn plugins(client: &Client) -> Vec<Check> {
-    let list = match client.get::<Plugins>(&["v1", "plugins"], &[], "a list of plugins").await {
+    let list = match client.get::<PluginList>(&["v1", "plugins"], &[], "a list of plugins").await {
         Ok(list) => list,
         // Only the owner sees them.
         Err(error) if error.status() == Some(403) => return Vec::new(),
@@ -132,8 +132,20 @@ async fn plugins(client: &Client) -> Vec<Check> {
         ),
         String::new(),
     )];
+    checks.extend(list.level.into_iter().flat_map(level));
     checks.extend(list.plugins.iter().map(plugin));
     checks
+}
+
+/// What sandboxes of one machine are, and what they lack.
+fn level(SandboxLevel { held, lacks }: SandboxLevel) -> Vec<Check> {
+    let good = |held| on_server("sandboxes", Finding::Good, held, String::new());
+    // Each names its remedy itself, and the rest of the assistant works without.
+    let lack = |why| {
+        let remedy = "do what it says, and start famulus again";
+        on_server("sandboxes", Finding::Warning, why, remedy.to_owned())
+    };
+    held.into_iter().map(good).chain(lacks.into_iter().map(lack)).collect()
 }
 
 fn plugin(plugin: &Plugin) -> Check {
@@ -144,7 +156,7 @@ fn plugin(plugin: &Plugin) -> Check {
         return on_server(&name, Finding::Good, detail, String::new());
     }
     let remedy = format!(
-        "`famulus plugin show {}` and `kubectl describe` on its Plugin say more",
+        "`famulus plugin show {}` says more, and in a cluster `kubectl describe` on its Plugin",
         plugin.name
     );
     on_server(&name, Finding::Warning, detail, remedy)

@@ -108,7 +108,11 @@ impl KnownPlugin for LocalPlugin {
             commit: record.commit.clone(),
             tools: record.tools.iter().filter(|tool| record.permits(tool)).cloned().collect(),
             config_keys: record.config_keys.clone(),
-            egress: record.egress.name().to_owned(),
+            egress: match record.egress {
+                Egress::None => "None",
+                Egress::Internet => "Internet",
+            }
+            .to_owned(),
             runners: self.runners,
             isolation: self.isolation.clone(),
         }

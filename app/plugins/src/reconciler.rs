@@ -6,14 +6,16 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use famulus_core::plugin::{
     Change, Description, Granted, InstalledPlugin, InstalledPlugins, ManageError, ManagedPlugins,
-    Offer, PluginEvent, PluginRow, PluginRows, PluginSource, Revisions,
+    Offer, PluginEvent, PluginRow, PluginRows, PluginSource, Revisions, SandboxLevel,
 };
 use famulus_core::sandbox::SandboxError;
-use famulus_lifecycle::Tasks;
+use famulus_errors::chain;
+use famulus_lifecycle::{OnExit, Tasks};
 use famulus_machine::{Machine, MachineError};
 use famulus_protocol::revision::Bundled;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::builds::trouble;
@@ -37,6 +39,8 @@ pub struct Reconciler {
     pub(crate) own: Weak<Self>,
     /// By name: one source is fetched or built at a time. Held for single operations, never across an await.
     fetching: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// One value is given at a time.
+    configuring: tokio::sync::Mutex<()>,
 }
 
 impl Reconciler {
@@ -44,12 +48,13 @@ impl Reconciler {
     /// is gone.
     ///
     /// # Errors
-    /// What is wanted cannot be read, or what is nobody's cannot be removed.
+    /// What is wanted cannot be read.
     pub async fn open(needs: Needs) -> Result<Arc<Self>, ManageError> {
         let reconciler = Arc::new_cyclic(|own| Self {
             needs,
             own: Weak::clone(own),
             fetching: Mutex::default(),
+            configuring: tokio::sync::Mutex::default(),
         });
         let mut kept = Vec::new();
         for row in reconciler.needs.rows.plugin_rows().await? {
@@ -57,11 +62,19 @@ impl Reconciler {
                 reconciler.needs.rows.remove_plugin(&row.uid).await?;
                 continue;
             }
-            reconciler.tell(&row).await?;
-            reconciler.build_soon(&row);
+            match reconciler.tell(&row).await {
+                Ok(()) => reconciler.build_soon(&row),
+                Err(error @ ManageError::Store(_)) => return Err(error),
+                // One plugin is not the assistant.
+                Err(error) => tracing::error!(
+                    error = %chain(&error), plugin.name = row.name, "a plugin is not as it is to be"
+                ),
+            }
             kept.push(row.uid);
         }
-        reconciler.needs.machine.keep_only(&kept).await.map_err(|error| refused(&error))?;
+        if let Err(error) = reconciler.needs.machine.keep_only(&kept).await {
+            tracing::warn!(error = %chain(&error), "what is left of a plugin that is gone stays");
+        }
         Ok(reconciler)
     }
 
@@ -156,20 +169,14 @@ impl Reconciler {
         self.tell(&row).await?;
         Ok(offer)
     }
-}
 
-#[async_trait]
-impl ManagedPlugins for Reconciler {
-    async fn install(
+    /// Begins a plugin, and fetches it. Nothing is left of what was not offered.
+    async fn fetch_anew(
         &self,
-        name: Option<&str>,
+        name: String,
         source: PluginSource,
         who: &str,
     ) -> Result<Offer, ManageError> {
-        if let Some(why) = self.needs.machine.refused() {
-            return Err(ManageError::Unsupported(why.message.clone()));
-        }
-        let name = named(name, &source)?;
         let row = PluginRow {
             uid: Uuid::now_v7().to_string(),
             name: name.clone(),
@@ -199,6 +206,30 @@ impl ManagedPlugins for Reconciler {
             self.needs.machine.remove(&row.uid).await.map_err(|error| refused(&error))?;
         }
         begun
+    }
+}
+
+#[async_trait]
+impl ManagedPlugins for Reconciler {
+    /// It goes on when nobody waits for it any more: what was begun is offered, or leaves nothing.
+    async fn install(
+        &self,
+        name: Option<&str>,
+        source: PluginSource,
+        who: &str,
+    ) -> Result<Offer, ManageError> {
+        if let Some(why) = self.needs.machine.refused() {
+            return Err(ManageError::Unsupported(why.message.clone()));
+        }
+        let ending = || invalid("the assistant is about to end; ask again when it has started");
+        let (name, who) = (named(name, &source)?, who.to_owned());
+        let own = self.own.upgrade().ok_or_else(ending)?;
+        let (told, done) = oneshot::channel();
+        self.needs.tasks.spawn("plugins.install", OnExit::Log, async move {
+            // Whoever asked may be gone.
+            let _gone = told.send(own.fetch_anew(name, source, &who).await);
+        });
+        done.await.map_err(|_ended| ending())?
     }
 
     async fn update(&self, name: &str, change: Change, who: &str) -> Result<Offer, ManageError> {
@@ -266,8 +297,7 @@ impl ManagedPlugins for Reconciler {
                 key.escape_debug()
             )));
         }
-        let lock = self.fetching(name);
-        let _one = lock.lock().await;
+        let _one = self.configuring.lock().await;
         let machine = &self.needs.machine;
         let mut values = machine.configured(&row.uid).map_err(|error| refused(&error))?;
         match value {
@@ -323,6 +353,15 @@ impl ManagedPlugins for Reconciler {
         Ok(self.needs.rows.plugin_history(&row.uid).await?)
     }
 
+    fn level(&self) -> Option<SandboxLevel> {
+        let machine = &self.needs.machine;
+        let lacks = [machine.refused(), machine.no_internet()].into_iter().flatten();
+        Some(SandboxLevel {
+            held: machine.isolation().map(str::to_owned),
+            lacks: lacks.map(|why| why.message.clone()).collect(),
+        })
+    }
+
     async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError> {
         let row = self.row(name).await?;
         let Some(revision) = row.offered.clone() else { return Ok(None) };
@@ -359,8 +398,5 @@ impl InstalledPlugins for Reconciler {
 
 /// What the machine could not do, in its own words.
 fn refused(error: &MachineError) -> ManageError {
-    ManageError::Failed {
-        reason: "MachineFailed".to_owned(),
-        message: famulus_errors::chain(error),
-    }
+    ManageError::Failed { reason: "MachineFailed".to_owned(), message: chain(error) }
 }

@@ -177,11 +177,13 @@ impl From<ManageError> for Problem {
             ManageError::Unsupported(_) | ManageError::Taken(_) => {
                 Self::new(Kind::Conflict, said, "nothing was changed")
             }
-            ManageError::Invalid(_) => Self::new(Kind::Unprocessable, said, "nothing was changed"),
+            ManageError::Invalid(_) => {
+                Self::new(Kind::Plugin, said, "ask for something else; nothing was changed")
+            }
             ManageError::Failed { reason, .. } => Self::new(
-                Kind::Unprocessable,
-                format!("{reason}: {said}"),
-                "nothing was changed; correct that, and send the same again",
+                Kind::Plugin,
+                format!("{said} ({reason})"),
+                "correct that, and send the same again; nothing was changed",
             ),
         }
     }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use famulus_core::{
     blob::BlobRef,
     ids::{BlobId, PersonId},
-    plugin::{Description, Revisions as _},
+    plugin::{Description, Revisions as _, SandboxLevel},
     sandbox::{
         PluginState, Progress, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, Sandboxes,
         Stage,
@@ -47,10 +47,12 @@ const ASK: Duration = Duration::from_secs(1);
 const UNHEARD: Duration = Duration::from_mins(5);
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Plugins {
+pub(crate) struct PluginList {
     plugins: Vec<Plugin>,
     /// What they cost a model in every call: bytes of what it is told of them, divided by four.
     fixed_tokens: usize,
+    /// What sandboxes are here; nothing where that is said of each plugin.
+    level: Option<SandboxLevel>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -71,7 +73,7 @@ pub(crate) struct Plugin {
     runners: u32,
     /// How its runner was really confined.
     isolation: Option<String>,
-    /// What its revision says of itself.
+    /// What the revision that serves says of itself, or the one that is offered where none serves.
     description: Option<Description>,
     /// The revision that waits for a yes.
     offered: Option<String>,
@@ -156,7 +158,8 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer {
     for state in states {
         plugins.push(described(&app, state).await?);
     }
-    ok(&Plugins { plugins, fixed_tokens: app.api.plugin_tokens })
+    let level = app.api.managed.level();
+    ok(&PluginList { plugins, fixed_tokens: app.api.plugin_tokens, level })
 }
 
 pub(crate) async fn read(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer {
@@ -173,12 +176,13 @@ pub(crate) async fn found_plugin(app: &App, name: &str) -> Result<Plugin, Proble
 }
 
 pub(crate) async fn described(app: &App, state: PluginState) -> Result<Plugin, Problem> {
+    let offer = app.api.managed.offer_of(&state.name).await?;
+    let offered = offer.as_ref().map(|offer| offer.revision.clone());
     let description = match &state.revision {
         Some(revision) => app.api.store.described(revision).await?,
-        None => None,
+        None => offer.map(|offer| offer.description),
     };
-    let offer = app.api.managed.offer_of(&state.name).await?;
-    Ok(Plugin::new(state, description, offer.map(|offer| offer.revision)))
+    Ok(Plugin::new(state, description, offered))
 }
 
 pub(crate) async fn logs(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer {

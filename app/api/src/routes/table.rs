@@ -237,7 +237,7 @@ pub(crate) fn table() -> Vec<Route> {
             .errors(&[404]),
         Route::get("/v1/plugins", h::plugins::list, "Plugins, and how they are")
             .owner()
-            .gives::<h::plugins::Plugins>()
+            .gives::<h::plugins::PluginList>()
             .errors(&[409]),
         Route::post("/v1/plugins", h::plugin_life::install, "Fetch a plugin; nothing of it runs")
             .owner()

@@ -27,7 +27,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 use crate::table::{pairs, shorten, table};
-use crate::wire::{Plugin, PluginLogs, Plugins};
+use crate::wire::{Plugin, PluginList, PluginLogs};
 
 use configure::ConfigureArgs;
 use install::{InstallArgs, UpdateArgs};
@@ -117,7 +117,7 @@ async fn list(json: bool, client: &Client, output: &mut Output) -> Result<(), Er
     if json {
         return output.print(&format!("{raw:#}"));
     }
-    let plugins: Plugins =
+    let plugins: PluginList =
         serde_json::from_value(raw).map_err(|source| client.malformed(WHAT, Some(source)))?;
     if plugins.plugins.is_empty() {
         return output.print(

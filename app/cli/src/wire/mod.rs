@@ -7,7 +7,7 @@ mod plugins;
 pub(crate) use channels::{
     BegunLink, Channels, FinishedLink, Invitation, Known, Leaving, Outbox, Pairings, People,
 };
-pub(crate) use plugins::{Offer, Plugin, PluginHistory, PluginLogs, Plugins};
+pub(crate) use plugins::{Offer, Plugin, PluginHistory, PluginList, PluginLogs, SandboxLevel};
 
 use famulus_core::approval::{ApprovalState, Asked, Rights};
 use famulus_core::ids::{ApprovalId, BlobId, ConversationId, KnowledgeId, ScheduleId, TurnId};

@@ -5,10 +5,21 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Plugins {
+pub(crate) struct PluginList {
     pub(crate) plugins: Vec<Plugin>,
     #[serde(default)]
     pub(crate) fixed_tokens: u64,
+    #[serde(default)]
+    pub(crate) level: Option<SandboxLevel>,
+}
+
+/// What the sandboxes of a machine are.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SandboxLevel {
+    /// How they are held; nothing, where none can be made.
+    pub(crate) held: Option<String>,
+    /// What cannot be had, and what to do about it.
+    pub(crate) lacks: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -255,6 +255,20 @@ pub trait ManagedPlugins: Send + Sync + 'static {
 
     /// What waits for a yes.
     async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError>;
+
+    /// What sandboxes are here, where they are alike for all plugins.
+    fn level(&self) -> Option<SandboxLevel> {
+        None
+    }
+}
+
+/// What the sandboxes of a machine are, as it was found by trying.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SandboxLevel {
+    /// How they are held; nothing, where none can be made.
+    pub held: Option<String>,
+    /// Why nothing of a plugin runs, or why none reaches the internet, and what to do about it.
+    pub lacks: Vec<String>,
 }
 
 /// Where nobody manages plugins by this way: the words are why, and what to do instead.

@@ -11,7 +11,7 @@ mod model_output;
 
 pub use managed::{
     Change, Egress, Granted, ManageError, ManagedPlugins, Offer, PluginEvent, PluginFile,
-    PluginRow, PluginRows, PluginSource, Trouble, Unmanaged,
+    PluginRow, PluginRows, PluginSource, SandboxLevel, Trouble, Unmanaged,
 };
 pub use model_output::{
     ModelOutput, Outcome, file, for_model, instructions, not_ready, not_run, running,

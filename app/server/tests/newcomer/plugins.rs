@@ -2,7 +2,7 @@
 //! configured and removed, through restarts and deaths.
 
 use crate::{
-    home::{Home, PATIENCE, said_by},
+    home::{Home, PATIENCE, printed, said_by},
     said,
     up::{Up, client},
 };
@@ -66,6 +66,8 @@ async fn a_plugin_lives_on_one_machine_through_restarts_and_deaths() {
     let isolation = plugin(&home, &up, &["show", "dice"]);
     assert!(isolation.contains("namespaces of its own"), "{isolation}");
 
+    assert!(doctor(&home, &up).contains("sandboxes: namespaces of its own"));
+
     // It is there after an orderly end, and after a death, and nothing of it is left meanwhile.
     up.stop();
     assert_eq!(sandboxes(&home.place.data()), 0);
@@ -118,6 +120,12 @@ fn plugin(home: &Home, up: &Up, words: &[&str]) -> String {
     said_by(cli(home, up, words))
 }
 
+/// What `famulus doctor` says.
+fn doctor(home: &Home, up: &Up) -> String {
+    let mut command = home.famulus(&["doctor", "--url", &up.url]);
+    printed(&command.env("FAMULUS_TOKEN", &up.token).output().unwrap())
+}
+
 /// Without a runner nothing of a plugin runs, why is said, and the rest works.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_sandboxes_no_plugin_is_installed_and_the_rest_works() {
@@ -130,6 +138,8 @@ async fn without_sandboxes_no_plugin_is_installed_and_the_rest_works() {
     assert_eq!(status, 409, "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("put famulus-runner"), "{problem}");
     assert!(!up.chat("What time is it?").await.is_empty());
+    let told = doctor(&home, &up);
+    assert!(told.contains("sandboxes") && told.contains("put famulus-runner"), "{told}");
     up.stop();
 }
 

@@ -93,7 +93,7 @@ fn a_plugin_is_fetched_from_git_and_reaches_what_it_may() {
             bench.machine.put(PluginRecord { egress, rendered, ..record.clone() }).unwrap();
             assert_eq!(bench.call("reach", "reach", json!({})).await.unwrap(), reached);
             let state = bench.calls.plugins().await.unwrap().remove(0);
-            assert_eq!(state.egress, if egress == Egress::None { "none" } else { "internet" });
+            assert_eq!(state.egress, if egress == Egress::None { "None" } else { "Internet" });
         }
         // A private host that the owner named is fetched from.
         let also = vec![format!("{NEIGHBOUR}:9418")];
