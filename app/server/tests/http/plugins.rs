@@ -218,14 +218,17 @@ async fn a_turn_that_is_taken_over_asks_before_it_says_that_it_does_not_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_one_machine_plugins_are_refused_in_plain_words() {
+async fn where_a_database_may_be_shared_plugins_are_refused_in_plain_words() {
     let model = Puppet::new(|number, request| match number {
         0 => vec![call("manage_plugins", &json!({"action": "list"}))],
         _ => vec![say(request.last())],
     });
     world::run(Setup::new(model), async |world| {
         let reply = world.owner.say("Which plugins are there?").await;
-        assert!(reply.contains("plugins do not run here: each needs a Pod of its own"), "{reply}");
+        assert!(
+            reply.contains("plugins do not run here: other processes may serve the same database"),
+            "{reply}"
+        );
         let refused = client::answer(world.owner.request(Method::GET, "/v1/plugins")).await;
         assert!(refused.refused(409).contains("plugins do not run here"));
     })
