@@ -24,10 +24,11 @@ pub const BUILD: [Program; 2] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
 ];
 
-/// What the tests of plugins need: repositories are served and fetched, and one plugin is Node's.
-pub const PLUGINS: [Program; 2] = [
+/// What the tests of plugins need: repositories are served and fetched, one plugin is Node's, and networks are made.
+pub const PLUGINS: [Program; 3] = [
     Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
     Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] },
+    Program { name: "ip", probe: &["ip", "-V"], packages: &["iproute2"] },
 ];
 
 /// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are
