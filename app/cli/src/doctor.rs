@@ -140,11 +140,8 @@ async fn plugins(client: &Client) -> Vec<Check> {
 /// What sandboxes of one machine are, and what they lack.
 fn level(SandboxLevel { held, lacks }: SandboxLevel) -> Vec<Check> {
     let good = |held| on_server("sandboxes", Finding::Good, held, String::new());
-    // Each names its remedy itself, and the rest of the assistant works without.
-    let lack = |why| {
-        let remedy = "do what it says, and start famulus again";
-        on_server("sandboxes", Finding::Warning, why, remedy.to_owned())
-    };
+    let remedy = "do what it says, and start famulus again";
+    let lack = |why| on_server("sandboxes", Finding::Warning, why, remedy.to_owned());
     held.into_iter().map(good).chain(lacks.into_iter().map(lack)).collect()
 }
 

@@ -12,6 +12,7 @@
 //! what is to take its place was built; what was begun and did not come as far as an offer leaves nothing.
 
 mod builds;
+mod fetch;
 mod names;
 mod reconciler;
 mod record;

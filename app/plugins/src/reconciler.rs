@@ -12,15 +12,12 @@ use famulus_core::sandbox::SandboxError;
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_machine::{Machine, MachineError};
-use famulus_protocol::revision::Bundled;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
-use crate::builds::trouble;
 use crate::names::{invalid, named};
-use crate::record::{build_source, record};
+use crate::record::record;
 
 /// What it works with.
 pub struct Needs {
@@ -92,14 +89,17 @@ impl Reconciler {
         self.needs.machine.put(record).map_err(|error| refused(&error))
     }
 
-    async fn described(&self, revision: Option<&str>) -> Result<Option<Description>, ManageError> {
+    pub(crate) async fn described(
+        &self,
+        revision: Option<&str>,
+    ) -> Result<Option<Description>, ManageError> {
         match revision {
             Some(revision) => Ok(self.needs.revisions.described(revision).await?),
             None => Ok(None),
         }
     }
 
-    async fn row(&self, name: &str) -> Result<PluginRow, ManageError> {
+    pub(crate) async fn row(&self, name: &str) -> Result<PluginRow, ManageError> {
         let row = self.needs.rows.plugin_row(name).await?;
         row.ok_or_else(|| ManageError::NoPlugin(name.chars().take(64).collect()))
     }
@@ -110,102 +110,6 @@ impl Reconciler {
         self.tell(&row).await?;
         self.build_soon(&row);
         Ok(())
-    }
-
-    /// Fetches the source of a plugin that the machine knows, and keeps what it is as an offer.
-    async fn fetch(
-        &self,
-        row: &PluginRow,
-        source: &PluginSource,
-        who: &str,
-    ) -> Result<Offer, ManageError> {
-        let (machine, hosts) = (&self.needs.machine, self.needs.allow_hosts.clone());
-        let bundled = machine.bundle(&row.uid, build_source(source.clone()), hosts).await;
-        let bundled = bundled.map_err(|error| {
-            let why = trouble(&error);
-            ManageError::Failed { reason: why.reason, message: why.message }
-        })?;
-        let revision = match bundled {
-            Bundled::Done { revision, .. } => revision,
-            // It is an error of the step.
-            Bundled::Failed(failure) => {
-                let (reason, message) = (failure.reason, failure.message);
-                return Err(ManageError::Failed { reason, message });
-            }
-        };
-        self.needs.rows.offer(&row.uid, source, &revision, who).await?;
-        let description = self.described(Some(&revision)).await?;
-        let description =
-            description.ok_or_else(|| invalid("what was fetched was not kept; fetch it again"))?;
-        self.offer(row, revision, source.to_string(), description).await
-    }
-
-    async fn offer(
-        &self,
-        row: &PluginRow,
-        revision: String,
-        source: String,
-        description: Description,
-    ) -> Result<Offer, ManageError> {
-        let serving = row.serving.as_ref();
-        Ok(Offer {
-            plugin: row.name.clone(),
-            changed: serving.is_none_or(|serving| serving.revision != revision),
-            before: self.described(serving.map(|serving| serving.revision.as_str())).await?,
-            permitted: serving.map(|serving| serving.tools.clone()).unwrap_or_default(),
-            egress: serving.map(|serving| serving.egress).unwrap_or_default(),
-            commit: description.commit.clone(),
-            source,
-            revision,
-            description,
-        })
-    }
-
-    /// Begins a plugin of which nothing is known, and fetches it.
-    async fn begin(&self, row: &PluginRow, who: &str) -> Result<Offer, ManageError> {
-        self.tell(row).await?;
-        let offer = self.fetch(row, &row.source, who).await?;
-        let row = self.row(&row.name).await?;
-        self.tell(&row).await?;
-        Ok(offer)
-    }
-
-    /// Begins a plugin, and fetches it. Nothing is left of what was not offered.
-    async fn fetch_anew(
-        &self,
-        name: String,
-        source: PluginSource,
-        who: &str,
-    ) -> Result<Offer, ManageError> {
-        let row = PluginRow {
-            uid: Uuid::now_v7().to_string(),
-            name: name.clone(),
-            source,
-            offered: None,
-            wanted: None,
-            serving: None,
-            config_keys: Vec::new(),
-            rendered: 1,
-            trouble: None,
-        };
-        let lock = self.fetching(&name);
-        let _one = lock.lock().await;
-        if !self.needs.rows.begin_plugin(&row).await? {
-            let there = self.row(&name).await?;
-            let is_fresh = there.wanted.is_none() && there.serving.is_none();
-            if !is_fresh || there.source != row.source {
-                return Err(ManageError::Taken(name));
-            }
-            // Asked again, as after a death: the same is offered again.
-            return self.fetch(&there, &row.source, who).await;
-        }
-        let begun = self.begin(&row, who).await;
-        if begun.is_err() {
-            // Nothing is left of what was not offered.
-            self.needs.rows.remove_plugin(&row.uid).await?;
-            self.needs.machine.remove(&row.uid).await.map_err(|error| refused(&error))?;
-        }
-        begun
     }
 }
 
@@ -397,6 +301,6 @@ impl InstalledPlugins for Reconciler {
 }
 
 /// What the machine could not do, in its own words.
-fn refused(error: &MachineError) -> ManageError {
+pub(crate) fn refused(error: &MachineError) -> ManageError {
     ManageError::Failed { reason: "MachineFailed".to_owned(), message: chain(error) }
 }
