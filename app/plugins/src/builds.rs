@@ -26,35 +26,42 @@ impl Reconciler {
 
     /// What is wanted and does not serve yet, or what serves where its tree is gone, as after a restore.
     fn to_build(&self, row: &PluginRow) -> Option<String> {
-        if row.trouble.is_some() {
-            return None;
-        }
+        let wanted = row.unbuilt().filter(|_| row.trouble.is_none());
         let serving = row.serving.as_ref();
         let lost = serving.filter(|it| !self.needs.machine.is_built(&row.uid, &it.revision));
-        row.unbuilt().or(lost).map(|granted| granted.revision.clone())
+        wanted.or(lost).map(|granted| granted.revision.clone())
     }
 
-    /// Builds what is wanted now, until that serves or does not.
+    /// Builds what is wanted now, until that serves or does not; and what served, if that is lost.
     async fn build(&self, name: &str) -> Result<(), ManageError> {
         let lock = self.fetching(name);
         let _one = lock.lock().await;
-        let Some(row) = self.needs.rows.plugin_row(name).await? else { return Ok(()) };
-        let Some(revision) = self.to_build(&row) else { return Ok(()) };
-        match self.make(&row.uid, &revision).await {
-            Ok(()) => self.needs.rows.serves(&row.uid, &revision).await?,
+        let mut tried = None;
+        while let Some(row) = self.needs.rows.plugin_row(name).await? {
+            let next = self.to_build(&row).filter(|next| tried.as_ref() != Some(next));
+            let Some(revision) = next else { return Ok(()) };
+            self.build_one(&row, &revision).await?;
+            match self.tell(name).await {
+                Ok(_) | Err(ManageError::NoPlugin(_)) => tried = Some(revision),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn build_one(&self, row: &PluginRow, revision: &str) -> Result<(), ManageError> {
+        match self.make(&row.uid, revision).await {
+            Ok(()) => self.needs.rows.serves(&row.uid, revision).await?,
             Err(error) => {
                 let why = trouble(&error);
                 tracing::warn!(
-                    plugin.name = name,
+                    plugin.name = row.name,
                     reason = why.reason,
                     why = why.message,
                     "a plugin does not serve"
                 );
-                self.needs.rows.failed(&row.uid, &revision, &why).await?;
+                self.needs.rows.failed(&row.uid, revision, &why).await?;
             }
-        }
-        if let Some(row) = self.needs.rows.plugin_row(name).await? {
-            self.tell(&row).await?;
         }
         Ok(())
     }

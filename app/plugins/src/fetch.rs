@@ -59,12 +59,11 @@ impl Reconciler {
         })
     }
 
-    /// Begins a plugin of which nothing is known, and fetches it.
+    /// Fetches a plugin of which nothing is known.
     async fn begin(&self, row: &PluginRow, who: &str) -> Result<Offer, ManageError> {
-        self.tell(row).await?;
+        self.tell(&row.name).await?;
         let offer = self.fetch(row, &row.source, who).await?;
-        let row = self.row(&row.name).await?;
-        self.tell(&row).await?;
+        self.tell(&row.name).await?;
         Ok(offer)
     }
 
@@ -82,7 +81,6 @@ impl Reconciler {
             offered: None,
             wanted: None,
             serving: None,
-            config_keys: Vec::new(),
             rendered: 1,
             trouble: None,
         };

@@ -36,8 +36,8 @@ pub struct Reconciler {
     pub(crate) own: Weak<Self>,
     /// By name: one source is fetched or built at a time. Held for single operations, never across an await.
     fetching: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// One value is given at a time.
-    configuring: tokio::sync::Mutex<()>,
+    /// What is wanted, and what the machine was told of it, change together: nobody is told of one that is gone.
+    telling: tokio::sync::Mutex<()>,
 }
 
 impl Reconciler {
@@ -51,7 +51,7 @@ impl Reconciler {
             needs,
             own: Weak::clone(own),
             fetching: Mutex::default(),
-            configuring: tokio::sync::Mutex::default(),
+            telling: tokio::sync::Mutex::default(),
         });
         let mut kept = Vec::new();
         for row in reconciler.needs.rows.plugin_rows().await? {
@@ -59,8 +59,8 @@ impl Reconciler {
                 reconciler.needs.rows.remove_plugin(&row.uid).await?;
                 continue;
             }
-            match reconciler.tell(&row).await {
-                Ok(()) => reconciler.build_soon(&row),
+            match reconciler.tell(&row.name).await {
+                Ok(row) => reconciler.build_soon(&row),
                 Err(error @ ManageError::Store(_)) => return Err(error),
                 // One plugin is not the assistant.
                 Err(error) => tracing::error!(
@@ -79,14 +79,19 @@ impl Reconciler {
         Arc::clone(self.fetching.lock().entry(name.to_owned()).or_default())
     }
 
-    /// Tells the machine how a plugin is to be.
-    pub(crate) async fn tell(&self, row: &PluginRow) -> Result<(), ManageError> {
+    /// Tells the machine how a plugin is to be: as its row says now.
+    pub(crate) async fn tell(&self, name: &str) -> Result<PluginRow, ManageError> {
+        let _one = self.telling.lock().await;
+        let (row, machine) = (self.row(name).await?, &self.needs.machine);
         let serving = row.serving.as_ref().map(|serving| serving.revision.as_str());
         let description = self.described(serving).await?;
-        let mut record = record(row, description.as_ref());
+        let configured = machine.configured(&row.uid).map_err(|error| refused(&error))?;
+        let keys = configured.into_iter().map(|(key, _)| key).collect();
+        let mut record = record(&row, description.as_ref(), keys);
         // What is gone is built again before it is called.
-        record.revision = record.revision.filter(|it| self.needs.machine.is_built(&row.uid, it));
-        self.needs.machine.put(record).map_err(|error| refused(&error))
+        record.revision = record.revision.filter(|it| machine.is_built(&row.uid, it));
+        machine.put(record).map_err(|error| refused(&error))?;
+        Ok(row)
     }
 
     pub(crate) async fn described(
@@ -104,10 +109,9 @@ impl Reconciler {
         row.ok_or_else(|| ManageError::NoPlugin(name.chars().take(64).collect()))
     }
 
-    /// Reads the row again, tells the machine, and builds what is to be built.
+    /// Tells the machine, and builds what is to be built.
     async fn follow(&self, name: &str) -> Result<(), ManageError> {
-        let row = self.row(name).await?;
-        self.tell(&row).await?;
+        let row = self.tell(name).await?;
         self.build_soon(&row);
         Ok(())
     }
@@ -157,18 +161,12 @@ impl ManagedPlugins for Reconciler {
             }
         };
         let offer = self.fetch(&row, &source, who).await?;
-        let row = self.row(name).await?;
-        self.tell(&row).await?;
+        self.tell(name).await?;
         Ok(offer)
     }
 
     async fn permit(&self, name: &str, granted: Granted, who: &str) -> Result<(), ManageError> {
         let row = self.row(name).await?;
-        if granted.tools.is_empty() {
-            return Err(invalid(
-                "no tool is named that may run; name some, or `*` for all of them",
-            ));
-        }
         if !self.needs.rows.permit(&row.uid, &granted, who).await? {
             return Err(invalid(format!(
                 "the revision {} of `{name}` is not the one that is offered now; look at the plugin again, \
@@ -186,6 +184,7 @@ impl ManagedPlugins for Reconciler {
         value: Option<Value>,
         who: &str,
     ) -> Result<(), ManageError> {
+        let one = self.telling.lock().await;
         let row = self.row(name).await?;
         let newest = row.offered.as_deref();
         let newest = newest.or_else(|| row.wanted.as_ref().map(|wanted| wanted.revision.as_str()));
@@ -201,17 +200,16 @@ impl ManagedPlugins for Reconciler {
                 key.escape_debug()
             )));
         }
-        let _one = self.configuring.lock().await;
         let machine = &self.needs.machine;
         let mut values = machine.configured(&row.uid).map_err(|error| refused(&error))?;
         match value {
             Some(value) => values.insert(key.to_owned(), value),
             None => values.remove(key),
         };
-        let keys: Vec<String> = values.keys().cloned().collect();
         let kept = machine.configure(&row.uid, &Value::Object(values));
         kept.map_err(|error| refused(&error))?;
-        self.needs.rows.configured(&row.uid, &keys, who).await?;
+        self.needs.rows.configured(&row.uid, who).await?;
+        drop(one);
         self.follow(name).await
     }
 
@@ -220,7 +218,7 @@ impl ManagedPlugins for Reconciler {
         name: &str,
         revision: Option<&str>,
         who: &str,
-    ) -> Result<(), ManageError> {
+    ) -> Result<String, ManageError> {
         let row = self.row(name).await?;
         let Some(serving) = &row.serving else {
             return Err(invalid(format!("nothing of the plugin `{name}` has served yet")));
@@ -241,12 +239,17 @@ impl ManagedPlugins for Reconciler {
                  those that have"
             )));
         };
+        if self.described(Some(to)).await?.is_none() {
+            return Err(invalid(format!("{to} is not kept any more; update `{name}` instead")));
+        }
         let again = Granted { revision: to.clone(), ..serving.clone() };
         self.needs.rows.want_again(&row.uid, &again, who).await?;
-        self.follow(name).await
+        self.follow(name).await?;
+        Ok(again.revision)
     }
 
     async fn remove(&self, name: &str) -> Result<(), ManageError> {
+        let _one = self.telling.lock().await;
         let row = self.row(name).await?;
         self.needs.rows.remove_plugin(&row.uid).await?;
         self.needs.machine.remove(&row.uid).await.map_err(|error| refused(&error))
@@ -283,20 +286,14 @@ impl ManagedPlugins for Reconciler {
 #[async_trait]
 impl InstalledPlugins for Reconciler {
     async fn installed(&self) -> Result<Vec<InstalledPlugin>, SandboxError> {
-        let away = |error: ManageError| SandboxError::Away(error.to_string());
-        let rows = self.needs.rows.plugin_rows().await.map_err(|error| away(error.into()))?;
-        let mut installed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let history = self.needs.rows.plugin_history(&row.uid).await;
-            let history = history.map_err(|error| away(error.into()))?;
-            // What served before is gone back to.
-            let served = history.into_iter().filter(|event| event.what == "serves");
-            let mut in_use: Vec<String> = served.filter_map(|event| event.revision).collect();
+        let rows = self.needs.rows.plugin_rows().await;
+        let rows = rows.map_err(|error| SandboxError::Away(error.to_string()))?;
+        let plugin = |row: PluginRow| {
             let granted = [row.wanted, row.serving].into_iter().flatten();
-            in_use.extend(granted.map(|granted| granted.revision).chain(row.offered));
-            installed.push(InstalledPlugin { name: row.name, in_use });
-        }
-        Ok(installed)
+            let in_use = granted.map(|granted| granted.revision).chain(row.offered).collect();
+            InstalledPlugin { name: row.name, in_use }
+        };
+        Ok(rows.into_iter().map(plugin).collect())
     }
 }
 

@@ -10,8 +10,12 @@ use famulus_sandbox::NotReady;
 /// Unused for so long, a runner ends.
 const IDLE: Duration = Duration::from_mins(5);
 
-/// `description` is of the revision that serves.
-pub(crate) fn record(row: &PluginRow, description: Option<&Description>) -> PluginRecord {
+/// `description` is of the revision that serves, `config_keys` are those that have a value.
+pub(crate) fn record(
+    row: &PluginRow,
+    description: Option<&Description>,
+    config_keys: Vec<String>,
+) -> PluginRecord {
     let serving = row.serving.as_ref();
     let tools = description.map(|it| it.tools.iter().map(|tool| tool.name.clone()).collect());
     PluginRecord {
@@ -22,7 +26,7 @@ pub(crate) fn record(row: &PluginRow, description: Option<&Description>) -> Plug
         commit: description.and_then(|description| description.commit.clone()),
         tools: tools.unwrap_or_default(),
         permitted: serving.map(|serving| serving.tools.clone()).unwrap_or_default(),
-        config_keys: row.config_keys.clone(),
+        config_keys,
         egress: serving.map(|serving| serving.egress).unwrap_or_default(),
         // As in a cluster: packages and what an init script fetches are public.
         init_egress: Egress::Internet,

@@ -60,7 +60,7 @@ pub struct Installed {
     pub kept_bundles: u32,
 }
 
-/// Bundles of a plugin of this machine that are kept beside those that serve or have served.
+/// Revisions of a plugin of this machine that can be gone back to, beside those in use.
 const KEPT_BUNDLES: u32 = 5;
 
 /// Plugins are not there.

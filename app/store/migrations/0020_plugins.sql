@@ -15,8 +15,6 @@ create table plugin (
     revision    text,
     tools       text[] not null default '{}',
     egress      text not null default 'none' check (egress in ('none', 'internet')),
-    -- Keys of its configuration that have a value; the values stand in a file.
-    config_keys text[] not null default '{}',
     -- The number of what its runners are given.
     rendered    bigint not null default 1,
     -- Why what is wanted does not serve.

@@ -12,7 +12,7 @@ use famulus_core::{
     plugin::{Granted, PluginEvent, PluginRow, PluginRows, PluginSource, Trouble},
 };
 use famulus_queue::Instant;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Postgres, Transaction, postgres::PgQueryResult};
 use uuid::Uuid;
 
 /// Events that are kept of one plugin.
@@ -56,9 +56,9 @@ impl PluginRows for Store {
         revision: &str,
         who: &str,
     ) -> Result<(), StoreError> {
-        let failed = || Error::on("offer a revision");
+        let failed = Error::on("offer a revision");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
-        sqlx::query!(
+        let done = sqlx::query!(
             "update plugin set source = $2, offered = $3 where uid = $1",
             plugin,
             encode("the source of a plugin", source)?,
@@ -66,13 +66,13 @@ impl PluginRows for Store {
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        note(&mut tx, plugin, "fetched", Some(who), Some(revision)).await?;
-        Ok(tx.commit().await.map_err(failed())?)
+        .map_err(failed)?;
+        noted(tx, plugin, &done, "fetched", Some(who), Some(revision)).await?;
+        Ok(())
     }
 
     async fn permit(&self, plugin: &str, granted: &Granted, who: &str) -> Result<bool, StoreError> {
-        let failed = || Error::on("permit a revision");
+        let failed = Error::on("permit a revision");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
         let done = sqlx::query!(
             "update plugin
@@ -88,19 +88,15 @@ impl PluginRows for Store {
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        if done.rows_affected() == 0 {
-            return Ok(false);
-        }
-        note(&mut tx, plugin, "permitted", Some(who), Some(&granted.revision)).await?;
-        tx.commit().await.map_err(failed())?;
-        Ok(true)
+        .map_err(failed)?;
+        let revision = Some(granted.revision.as_str());
+        Ok(noted(tx, plugin, &done, "permitted", Some(who), revision).await?)
     }
 
     async fn want_again(&self, plugin: &str, again: &Granted, who: &str) -> Result<(), StoreError> {
-        let failed = || Error::on("want an earlier revision");
+        let failed = Error::on("want an earlier revision");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
-        sqlx::query!(
+        let done = sqlx::query!(
             "update plugin
              set wanted = $2, wanted_tools = $3, wanted_egress = $4, reason = null, message = null
              where uid = $1",
@@ -111,13 +107,13 @@ impl PluginRows for Store {
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        note(&mut tx, plugin, "rolled back", Some(who), Some(&again.revision)).await?;
-        Ok(tx.commit().await.map_err(failed())?)
+        .map_err(failed)?;
+        noted(tx, plugin, &done, "rolled back", Some(who), Some(&again.revision)).await?;
+        Ok(())
     }
 
     async fn serves(&self, plugin: &str, revision: &str) -> Result<(), StoreError> {
-        let failed = || Error::on("have a revision serve");
+        let failed = Error::on("have a revision serve");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
         let done = sqlx::query!(
             "update plugin
@@ -129,15 +125,13 @@ impl PluginRows for Store {
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        if done.rows_affected() == 1 {
-            note(&mut tx, plugin, "serves", None, Some(revision)).await?;
-        }
-        Ok(tx.commit().await.map_err(failed())?)
+        .map_err(failed)?;
+        noted(tx, plugin, &done, "serves", None, Some(revision)).await?;
+        Ok(())
     }
 
     async fn failed(&self, plugin: &str, revision: &str, why: &Trouble) -> Result<(), StoreError> {
-        let failed = || Error::on("note why a revision does not serve");
+        let failed = Error::on("note why a revision does not serve");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
         let done = sqlx::query!(
             "update plugin
@@ -150,29 +144,25 @@ impl PluginRows for Store {
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        if done.rows_affected() == 1 {
-            let what = format!("failed: {}: {}", why.reason, shortened(&why.message, SAID));
-            note(&mut tx, plugin, &what, None, Some(revision)).await?;
-        }
-        Ok(tx.commit().await.map_err(failed())?)
+        .map_err(failed)?;
+        let what = format!("failed: {}: {}", why.reason, shortened(&why.message, SAID));
+        noted(tx, plugin, &done, &what, None, Some(revision)).await?;
+        Ok(())
     }
 
-    async fn configured(&self, plugin: &str, keys: &[String], who: &str) -> Result<(), StoreError> {
-        let failed = || Error::on("note what is configured");
+    async fn configured(&self, plugin: &str, who: &str) -> Result<(), StoreError> {
+        let failed = Error::on("note that a value changed");
         let (plugin, mut tx) = (uid(plugin)?, self.begin(Scope::System).await?);
-        sqlx::query!(
-            "update plugin
-             set config_keys = $2, rendered = rendered + 1, reason = null, message = null
+        let done = sqlx::query!(
+            "update plugin set rendered = rendered + 1, reason = null, message = null
              where uid = $1",
             plugin,
-            keys,
         )
         .execute(&mut *tx)
         .await
-        .map_err(failed())?;
-        note(&mut tx, plugin, "configured", Some(who), None).await?;
-        Ok(tx.commit().await.map_err(failed())?)
+        .map_err(failed)?;
+        noted(tx, plugin, &done, "configured", Some(who), None).await?;
+        Ok(())
     }
 
     async fn remove_plugin(&self, plugin: &str) -> Result<(), StoreError> {
@@ -214,7 +204,7 @@ impl Store {
         let mut tx = self.begin(Scope::System).await?;
         let rows = sqlx::query!(
             "select uid, name, source, offered, wanted, wanted_tools, wanted_egress, revision, tools,
-                    egress, config_keys, rendered, reason, message
+                    egress, rendered, reason, message
              from plugin where $1::text is null or name = $1 order by name",
             name,
         )
@@ -235,13 +225,29 @@ impl Store {
                 offered: row.offered,
                 wanted: granted(row.wanted, row.wanted_tools, &row.wanted_egress)?,
                 serving: granted(row.revision, row.tools, &row.egress)?,
-                config_keys: row.config_keys,
                 rendered: row.rendered,
                 trouble: trouble.map(|(reason, message)| Trouble { reason, message }),
             })
         });
         row.collect()
     }
+}
+
+/// Ends a change of a plugin, and notes it if there was one. Whether there was.
+async fn noted(
+    mut tx: Transaction<'_, Postgres>,
+    plugin: Uuid,
+    done: &PgQueryResult,
+    what: &str,
+    who: Option<&str>,
+    revision: Option<&str>,
+) -> Result<bool, Error> {
+    let is_changed = done.rows_affected() == 1;
+    if is_changed {
+        note(&mut tx, plugin, what, who, revision).await?;
+    }
+    tx.commit().await.map_err(Error::on("change what is wanted of a plugin"))?;
+    Ok(is_changed)
 }
 
 /// Notes something, and forgets the oldest.

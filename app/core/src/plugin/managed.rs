@@ -84,7 +84,6 @@ pub struct PluginRow {
     pub wanted: Option<Granted>,
     /// What serves.
     pub serving: Option<Granted>,
-    pub config_keys: Vec<String>,
     /// The number of what its runners are given.
     pub rendered: i64,
     pub trouble: Option<Trouble>,
@@ -117,7 +116,8 @@ pub struct PluginEvent {
     pub revision: Option<String>,
 }
 
-/// What is kept of the life of plugins. Each change is durable when it returns, and notes who made it.
+/// What is kept of the life of plugins. Each change is durable when it returns, and notes who made it; of a plugin
+/// that is gone nothing is changed.
 #[async_trait]
 pub trait PluginRows: Send + Sync + 'static {
     async fn plugin_rows(&self) -> Result<Vec<PluginRow>, StoreError>;
@@ -148,8 +148,8 @@ pub trait PluginRows: Send + Sync + 'static {
     /// What is wanted, if it is this revision, does not serve; it may be permitted again.
     async fn failed(&self, uid: &str, revision: &str, why: &Trouble) -> Result<(), StoreError>;
 
-    /// These keys have a value now.
-    async fn configured(&self, uid: &str, keys: &[String], who: &str) -> Result<(), StoreError>;
+    /// A value of its configuration changed.
+    async fn configured(&self, uid: &str, who: &str) -> Result<(), StoreError>;
 
     async fn remove_plugin(&self, uid: &str) -> Result<(), StoreError>;
 
@@ -240,13 +240,13 @@ pub trait ManagedPlugins: Send + Sync + 'static {
         who: &str,
     ) -> Result<(), ManageError>;
 
-    /// Has an earlier revision serve again: the named one, else the last other one.
+    /// Has an earlier revision serve again: the named one, else the last other one. Which it is.
     async fn roll_back(
         &self,
         name: &str,
         revision: Option<&str>,
         who: &str,
-    ) -> Result<(), ManageError>;
+    ) -> Result<String, ManageError>;
 
     /// Removes it with all that it kept.
     async fn remove(&self, name: &str) -> Result<(), ManageError>;
@@ -310,7 +310,7 @@ impl ManagedPlugins for Unmanaged {
         self.refused()
     }
 
-    async fn roll_back(&self, _: &str, _: Option<&str>, _: &str) -> Result<(), ManageError> {
+    async fn roll_back(&self, _: &str, _: Option<&str>, _: &str) -> Result<String, ManageError> {
         self.refused()
     }
 

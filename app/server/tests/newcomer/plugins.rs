@@ -80,6 +80,23 @@ async fn a_plugin_lives_on_one_machine_through_restarts_and_deaths() {
     let up = home.up();
     assert!(plugin(&home, &up, &["run", "dice", "roll"]).contains("one"));
 
+    // Without its folder, as after a restore, it is built again of what the database keeps.
+    up.stop();
+    for entry in fs::read_dir(home.place.data().join("plugins")).unwrap() {
+        fs::remove_dir_all(entry.unwrap().path()).unwrap();
+    }
+    let up = home.up();
+    until("it is built again", async || up.get("/v1/plugins/dice").await["ready"] == json!(true))
+        .await;
+    assert!(plugin(&home, &up, &["run", "dice", "roll"]).contains("one"));
+
+    // Its rights may be narrowed to nothing, and given again.
+    let revision = up.get("/v1/plugins/dice").await["revision"].clone();
+    let nothing = json!({"revision": revision, "tools": []});
+    let (status, narrowed) = up.post("/v1/plugins/dice/permit", nothing).await;
+    assert_eq!((status, narrowed["reason"].as_str()), (202, Some("NothingPermitted")));
+    plugin(&home, &up, &["permit", "dice", "--tools", "*", "--yes"]);
+
     dice(&home, "two");
     let words = plugin(&home, &up, &["update", "dice", "--from", path, "--yes"]);
     assert!(words.contains("dice is ready"), "{words}");

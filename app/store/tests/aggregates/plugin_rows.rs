@@ -13,7 +13,6 @@ fn row(name: &str) -> PluginRow {
         offered: None,
         wanted: None,
         serving: None,
-        config_keys: Vec::new(),
         rendered: 1,
         trouble: None,
     }
@@ -84,7 +83,7 @@ async fn what_serves_keeps_its_own_rights_until_the_next_does() {
         let failed = now(store, "weather").await;
         assert_eq!((failed.serving.as_ref(), failed.trouble), (Some(&first), Some(why)));
         assert_eq!(failed.offered.as_deref(), Some("sha256:b"), "it may be permitted again");
-        store.configured(uid, &["key".to_owned()], "Ada").await.unwrap();
+        store.configured(uid, "Ada").await.unwrap();
         assert_eq!(now(store, "weather").await.trouble, None, "it may be tried again");
         store.serves(uid, "sha256:b").await.unwrap();
         assert_eq!(now(store, "weather").await.serving, Some(second.clone()));
@@ -116,6 +115,11 @@ async fn what_serves_keeps_its_own_rights_until_the_next_does() {
         store.remove_plugin(uid).await.unwrap();
         assert_eq!(store.plugin_rows().await.unwrap(), []);
         assert_eq!(store.plugin_history(uid).await.unwrap(), []);
+        // Of one that is gone nothing is changed, and that is no failure.
+        store.offer(uid, &source("v3"), "sha256:c", "Ada").await.unwrap();
+        store.want_again(uid, &first, "Ada").await.unwrap();
+        store.configured(uid, "Ada").await.unwrap();
+        assert_eq!(store.plugin_rows().await.unwrap(), []);
     })
     .await;
 }

@@ -1,5 +1,5 @@
 use crate::catalogue::{Catalogue, CatalogueError};
-use crate::fake::plugins::Play;
+use crate::fake::plugins::{Play, digest};
 use crate::fixture::{Bench, call_of};
 use crate::output::LONGEST_OUTPUT;
 use crate::tool::{Policy, Tool, ToolError};
@@ -205,7 +205,7 @@ fn every_action() -> Vec<(&'static str, Value, Effect, Repeat, bool)> {
         ),
         (
             "manage_plugins",
-            json!({"action": "permit", "name": "weather", "revision": "sha256:0a"}),
+            json!({"action": "permit", "name": "weather", "revision": digest("weather")}),
             write,
             safe,
             true,

@@ -353,9 +353,9 @@ impl ManagedPlugins for FakeManaged {
         name: &str,
         revision: Option<&str>,
         who: &str,
-    ) -> Result<(), ManageError> {
+    ) -> Result<String, ManageError> {
         self.note(format!("{who} rolls {name} back to {revision:?}"));
-        Ok(())
+        Ok(digest(name))
     }
 
     async fn remove(&self, name: &str) -> Result<(), ManageError> {

@@ -180,13 +180,16 @@ for _ in range(400):
     one.setblocking(False)
     one.connect_ex(('{FAR}', 80))
     held.append(one)
-time.sleep(2)
 def is_open(one):
     try:
         one.getpeername()
         return True
     except OSError:
         return False
+until = time.time() + 30
+while sum(map(is_open, held)) < 256 and time.time() < until:
+    time.sleep(0.1)
+time.sleep(1)
 print(sum(map(is_open, held)))
 for one in held:
     one.close()

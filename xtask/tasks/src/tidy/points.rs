@@ -160,16 +160,7 @@ const LISTED: [(&str, &[&str], &str); 43] = [
     ),
     (
         "app/store/src/plugins.rs",
-        &[
-            "begin_plugin",
-            "offer",
-            "permit",
-            "want_again",
-            "configured",
-            "remove_plugin",
-            "serves",
-            "failed",
-        ],
+        &["begin_plugin", "noted", "remove_plugin"],
         "requests of the owner's, which are repeated, and notes of a build, which is made again",
     ),
     (

@@ -101,15 +101,15 @@ pub(super) async fn run(
             let tools =
                 if asked.tools.is_empty() { vec!["*".to_owned()] } else { asked.tools.clone() };
             let egress = if asked.internet { Egress::Internet } else { Egress::None };
-            let granted = Granted { revision, tools, egress };
+            let granted = Granted { revision: revision.clone(), tools, egress };
             managed.permit(name, granted, who).await.map_err(refused)?;
-            built(plugins, name).await
+            built(plugins, name, &revision).await
         }
         Action::Configure => configure(plugins, &asked, who).await,
         Action::Rollback => {
             let name = name(&asked)?;
-            managed.roll_back(name, asked.revision.as_deref(), who).await.map_err(refused)?;
-            built(plugins, name).await
+            let to = managed.roll_back(name, asked.revision.as_deref(), who).await;
+            built(plugins, name, &to.map_err(refused)?).await
         }
         Action::Remove => {
             let name = name(&asked)?;
@@ -195,18 +195,27 @@ async fn configure(
     json(&value!({"plugin": name, "set": key}))
 }
 
-/// Waits for the end of a build, for a while.
-async fn built(plugins: &PluginPorts, name: &str) -> Result<ToolOutput, ToolError> {
+/// Waits for a while until the revision serves, or does not.
+async fn built(plugins: &PluginPorts, name: &str, revision: &str) -> Result<ToolOutput, ToolError> {
     let until = Instant::now() + BUILT;
     loop {
         let plugin = plugins.find(name).await?;
-        let goes_on = !plugin.ready && ["Building", "Pending"].contains(&plugin.reason.as_str());
-        if !goes_on {
-            return json(&if plugin.ready {
-                value!({"plugin": name, "ready": true})
-            } else {
-                value!({"plugin": name, "not_ready": plugin::not_ready(name, &plugin.reason, &plugin.message)})
-            });
+        let serves = plugin.revision.as_deref() == Some(revision);
+        if serves && plugin.ready {
+            return json(&value!({"plugin": name, "ready": true}));
+        }
+        // What failed is offered again; what served before goes on.
+        let offer = plugins.managed.offer_of(name).await.map_err(refused)?;
+        if !serves && offer.is_some_and(|offer| offer.revision == revision) {
+            let history = plugins.managed.history(name).await.map_err(refused)?;
+            let failed = history.into_iter().rev().find(|event| event.what.starts_with("failed"));
+            let why = failed.map_or_else(|| plugin.message.clone(), |event| event.what);
+            let why = plugin::not_ready(name, "NotBuilt", &why);
+            return json(&value!({"plugin": name, "not_ready": why}));
+        }
+        if serves {
+            let why = plugin::not_ready(name, &plugin.reason, &plugin.message);
+            return json(&value!({"plugin": name, "not_ready": why}));
         }
         if Instant::now() >= until {
             return json(

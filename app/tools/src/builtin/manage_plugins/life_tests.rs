@@ -100,6 +100,22 @@ async fn who_says_yes_reads_what_it_is_and_what_it_reaches() {
 }
 
 #[tokio::test]
+async fn what_serves_is_no_sign_of_what_was_permitted() {
+    let mut bench = Bench::new();
+    let url = "https://example.com/weather";
+    bench.context.owner = OwnerWords::new(&[said(&[(url, Provenance::Owner)])]);
+    bench.done("manage_plugins", json!({"action": "install", "url": url, "name": "weather"})).await;
+    // An earlier one serves, and what was permitted is offered again: it failed.
+    for plugin in bench.sandboxes.plugins.lock().iter_mut() {
+        plugin.revision = plugin.revision.as_ref().map(|_| digest("earlier"));
+    }
+    let permit = json!({"action": "permit", "name": "weather", "revision": digest("weather")});
+    let done = bench.done("manage_plugins", permit).await;
+    assert!(done["not_ready"].as_str().unwrap().contains("NotBuilt"), "{done}");
+    assert_eq!(done.get("ready"), None);
+}
+
+#[tokio::test]
 async fn a_secret_passes_through_no_model() {
     let mut bench = Bench::new();
     let url = "https://example.com/dice";
