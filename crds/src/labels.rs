@@ -32,6 +32,20 @@ pub const CONFIG_FOR: &str = "famulus.dev/config-for";
 /// Annotation of a Plugin: another value builds its source anew, although it did not change.
 pub const REFRESH: &str = "famulus.dev/refresh";
 
+/// Annotation of a Plugin whose `spec.rollout` is Manual: another value tries what `spec.revision`
+/// names once more.
+pub const RETRY: &str = "famulus.dev/retry";
+
+/// Annotation of a Plugin: another value says that its Secret [`crate::names::Child::Values`] brings
+/// values of its configuration.
+pub const VALUES: &str = "famulus.dev/values";
+
+/// The key of that Secret: a JSON object of texts. With `null` a key has no value any more.
+pub const CHANGES: &str = "values.json";
+
+/// Annotation of a Plugin: what was done with it through the assistant, and by whom.
+pub const HISTORY: &str = "famulus.dev/history";
+
 /// Annotation of a Plugin: the backup that its volume is to have its files from before it serves.
 pub const RESTORED_FROM: &str = "famulus.dev/restored-from";
 

@@ -1,4 +1,4 @@
-//! The names of the objects that the operator makes for a Plugin.
+//! The names of the objects that the operator makes for a Plugin, and of one that it is brought.
 //!
 //! They follow from the name of the Plugin object, `metadata.name`, and from nothing else. So a
 //! retry meets what an earlier try made instead of making it twice. They are made for one
@@ -44,6 +44,8 @@ pub enum Child {
     Identity,
     /// The Secret that is mounted into the runner.
     Mounted,
+    /// The Secret with values of the configuration that the app brings, and the operator takes.
+    Values,
 }
 
 /// The name of a child: a DNS label, at most 63 letters long.
@@ -58,6 +60,7 @@ pub fn child(plugin: &str, child: Child) -> String {
         Child::State => format!("{stem}-state"),
         Child::Identity => format!("{stem}-identity"),
         Child::Mounted => format!("{stem}-mounted"),
+        Child::Values => format!("{stem}-values"),
     }
 }
 
@@ -111,7 +114,7 @@ mod tests {
     use super::*;
     use crate::plugin::Source;
 
-    fn children() -> [Child; 6] {
+    fn children() -> [Child; 7] {
         let key = |refresh| BuildKey::source(&Source::default(), Some(refresh));
         [
             Child::Runner,
@@ -120,6 +123,7 @@ mod tests {
             Child::State,
             Child::Identity,
             Child::Mounted,
+            Child::Values,
         ]
     }
 

@@ -18,7 +18,12 @@ pub struct Permissions {
 impl Permissions {
     /// Whether the tool of this name may run.
     pub fn allow(&self, tool: &str) -> bool {
-        self.tools.iter().any(|allowed| allowed == "*" || allowed == tool)
+        Self::lets(&self.tools, tool)
+    }
+
+    /// Whether a list of tools has this one.
+    pub(super) fn lets(tools: &[String], tool: &str) -> bool {
+        tools.iter().any(|allowed| allowed == "*" || allowed == tool)
     }
 
     /// Whether nothing may run.
@@ -54,6 +59,17 @@ pub enum EgressMode {
     #[default]
     None,
     Internet,
+}
+
+impl EgressMode {
+    /// What both of them reach.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Internet, Self::Internet) => Self::Internet,
+            (Self::None, _) | (_, Self::None) => Self::None,
+        }
+    }
 }
 
 /// A tool's name is that of its folder.

@@ -27,7 +27,7 @@ pub use grants::{Egress, EgressMode, InitEgress, Permissions};
 pub use reason::Reason;
 pub use runner::{Amounts, Flavour, Quantity, Resources, Runner};
 pub use source::{GitSource, InlineFile, InlineSource, MOST_INLINE_BYTES, Source};
-pub use status::{Isolation, NetworkIsolation, PluginStatus};
+pub use status::{Granted, Isolation, NetworkIsolation, Offered, PluginStatus};
 
 /// What the owner wants of a plugin.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -138,6 +138,12 @@ pub struct PluginSpec {
     #[x_kube(validation = digest())]
     pub revision: Option<String>,
 
+    /// Whether a new revision serves by itself. `Automatic`: the newest that was built serves, unless
+    /// `revision` names another. `Manual`: nothing of a revision runs, its init script included,
+    /// before `revision` names it; what the source gave last stands in `status.offered`.
+    #[serde(default, skip_serializing_if = "Rollout::is_automatic")]
+    pub rollout: Rollout,
+
     /// The Secret whose keys are the plugin's configuration. It is the owner's, in the same
     /// namespace, and its label `famulus.dev/config-for` is the name of this Plugin: without that it
     /// is not read. The plugin reads it as `config.json`.
@@ -176,6 +182,21 @@ pub struct SecretRef {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = object_name("spec.configSecretRef.name", "a Secret", "weather-config"))]
     pub name: String,
+}
+
+/// Whether a new revision serves by itself.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rollout {
+    #[default]
+    Automatic,
+    Manual,
+}
+
+impl Rollout {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_automatic(&self) -> bool {
+        *self == Self::Automatic
+    }
 }
 
 /// What becomes of files that a plugin writes into its folder.

@@ -57,6 +57,7 @@ reasons! {
 
     RevisionBuilt: Built = True, "the wanted revision was built";
     Building: Built = Unknown, "the wanted revision is being built";
+    Offered: Built = Unknown, "a revision waits until spec.revision names it";
     SourceUnreachable: Built = False, "the source could not be fetched";
     RefNotFound: Built = False, "the source has no such branch, tag or commit";
     ManifestInvalid: Built = False, "a manifest is missing or wrong";

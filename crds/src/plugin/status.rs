@@ -4,7 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Condition;
+use super::{Condition, EgressMode, Permissions};
 
 /// What is the case. All of it can be found out anew; nothing is decided by it alone.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -24,6 +24,15 @@ pub struct PluginStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub commit: Option<String>,
+
+    /// What the source gave when it was looked at last. Only where `spec.rollout` is Manual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
+
+    /// What the revision that serves was permitted with. Only where `spec.rollout` is Manual: what the
+    /// spec gives to the revision that it names is not the earlier one's, which serves until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
 
     /// The number of what the runner was given: it rises by one whenever the revision or the
     /// configuration that it is to work with changes. A call carries it, and a runner that was
@@ -62,6 +71,56 @@ pub struct PluginStatus {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_owned()]))]
     pub conditions: Vec<Condition>,
+}
+
+/// What a revision may do.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// The tools that may run; `*` is all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
+    pub tools: Vec<String>,
+
+    /// What its tools reach.
+    #[serde(default)]
+    pub egress: EgressMode,
+}
+
+impl Granted {
+    /// Whether the tool of this name may run.
+    pub fn allows(&self, tool: &str) -> bool {
+        Permissions::lets(&self.tools, tool)
+    }
+}
+
+/// What the source of a plugin gave: a revision, or why there is none.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Offered {
+    /// The look that this came of: another source, or another value of the annotation
+    /// `famulus.dev/refresh`, has another one.
+    #[schemars(length(max = 64))]
+    pub look: String,
+
+    /// The revision, as `spec.revision` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 71))]
+    pub revision: Option<String>,
+
+    /// The commit that it was made of, when it came from git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub commit: Option<String>,
+
+    /// Why there is none: a reason of the condition `Built`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+
+    /// What is the case and what to do about it, for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
 }
 
 /// How a runner was confined, as it was found and not as it was asked for.

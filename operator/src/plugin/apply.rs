@@ -10,7 +10,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::build::Desired;
 use super::error::Error;
-use super::observe::Observed;
+use super::observe::{Config, Observed};
 use super::plan::Plan;
 use super::quantity;
 use super::replace::{self, SHAPE};
@@ -46,6 +46,9 @@ pub async fn apply(
     mounted.metadata.resource_version =
         observed.mounted.as_ref().and_then(|live| live.metadata.resource_version.clone());
     writer.settle(observed.mounted.as_ref(), &mounted).await?;
+    if let Config::Brought { secret: Some(secret), .. } = &observed.config {
+        writer.delete_taken(secret).await?;
+    }
     writer.touch(observed, plan).await?;
     writer.settle_runner(observed, plan, &runner).await?;
     for job in &plan.obsolete {
@@ -163,6 +166,19 @@ impl Writer<'_> {
         match self.context.secret(job).await? {
             Some(_) => self.delete::<Secret>(job).await,
             None => Ok(()),
+        }
+    }
+
+    /// What was read, and none that came since.
+    async fn delete_taken(&self, secret: &Secret) -> Result<(), Error> {
+        let name = secret.name_any();
+        let (uid, resource_version) = (secret.uid(), secret.resource_version());
+        let preconditions = Some(Preconditions { uid, resource_version });
+        let which = DeleteParams { preconditions, ..DeleteParams::default() };
+        match self.api::<Secret>().delete(&name, &which).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.code == 409 => Ok(()),
+            Err(source) => Err(Error::Delete { kind: "Secret".to_owned(), name, source }),
         }
     }
 

@@ -18,6 +18,7 @@
 //! - A build that fails leaves what serves alone.
 
 pub mod apply;
+mod brought;
 pub mod build;
 pub mod error;
 pub mod isolation;
@@ -94,14 +95,25 @@ fn again(observed: &Observed, plan: &Plan) -> Duration {
     if starts || matches!(plan.build, Build::Going(_)) || plan.place.is_none() {
         after = after.min(STARTING);
     }
-    if let Build::Failed(failure) = &plan.build
-        && !plan::is_final(&failure.reason)
-    {
+    let failed = match &plan.build {
+        Build::Failed(failure) => Some(failure),
+        Build::Settled | Build::Going(_) | Build::Held => None,
+    };
+    for failure in failed.into_iter().chain(&plan.record.unfetched) {
+        if record::is_final(&failure.reason) {
+            continue;
+        }
         let wait = failure.again_at().duration_since(observed.now);
         after = after.min(Duration::try_from(wait).unwrap_or_default() + Duration::from_secs(1));
     }
     match &observed.config {
         Config::NotAsked => {}
+        // What is deleted now is noted next.
+        Config::Brought { secret, .. } => {
+            if secret.is_some() {
+                after = after.min(Duration::from_secs(1));
+            }
+        }
         Config::Values { .. } if plan.replicas == 0 && plan.serving().is_some() => {
             after = after.min(CONFIG_IDLE);
         }

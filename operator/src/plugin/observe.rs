@@ -16,6 +16,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{Resource, ResourceExt};
 
+use super::brought;
 use super::build::{self, USER};
 use super::error::Error;
 use crate::cache::Cache;
@@ -42,7 +43,7 @@ pub struct Observed {
 }
 
 /// What the owner gave for the plugin's configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Config {
     /// `spec.configSecretRef` is left out.
     NotAsked,
@@ -56,6 +57,14 @@ pub enum Config {
         /// What the plugin was given before, which it keeps.
         values: BTreeMap<String, String>,
     },
+    /// What the app brought: `spec.configSecretRef` is left out.
+    Brought {
+        values: BTreeMap<String, String>,
+        /// The Secret that it came in. It is deleted once the values stand in the mounted one.
+        secret: Option<Box<Secret>>,
+        /// The annotation that told of it, once nothing is left to take.
+        taken: Option<String>,
+    },
     Values {
         values: BTreeMap<String, String>,
         /// Keys whose values are bytes that are no text, which config.json cannot hold.
@@ -66,7 +75,9 @@ pub enum Config {
 impl Config {
     pub fn values(&self) -> BTreeMap<String, String> {
         match self {
-            Self::Values { values, .. } | Self::NotGranted { values, .. } => values.clone(),
+            Self::Values { values, .. }
+            | Self::NotGranted { values, .. }
+            | Self::Brought { values, .. } => values.clone(),
             Self::NotAsked | Self::Missing(_) | Self::NotTheOwners(_) => BTreeMap::new(),
         }
     }
@@ -100,7 +111,7 @@ pub async fn observe(plugin: Arc<Plugin>, context: &Context) -> Result<Observed,
     let mounted = context.secret(&child(&name, Child::Mounted)).await?;
     let mounted = mine(mounted, &uid)?;
     let config = match &plugin.spec.config_secret_ref {
-        None => Config::NotAsked,
+        None => brought::brought(&plugin, mounted.as_ref(), context).await?,
         Some(reference) => {
             let secret = context.secret(&reference.name).await?;
             given(&reference.name, &stem, secret, mounted.as_ref())

@@ -4,8 +4,10 @@
 //! annotation of the Plugin's mounted Secret: record and what is mounted change in one write. It can
 //! be lost with the Secret; then the plugin is built anew.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use famulus_crds::plugin::{Granted, Reason};
 use famulus_protocol::revision::{Bundled, Network};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -45,6 +47,17 @@ pub struct Record {
     /// The build that failed last, unless one succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failure>,
+    /// What the revision that serves was pinned with, where only a pin lets one run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
+    /// The look at the source that failed last, where what it gives waits for a pin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfetched: Option<Failure>,
+    /// The annotation whose values were taken last, and the keys that came in this way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub taken_keys: BTreeSet<String>,
     /// What the last probe found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<ProbeResult>,
@@ -153,6 +166,19 @@ impl Record {
     }
 }
 
+/// Whether the same build would fail again.
+pub fn is_final(reason: &str) -> bool {
+    match Reason::parse(reason) {
+        Some(
+            Reason::RefNotFound
+            | Reason::ManifestInvalid
+            | Reason::InitFailed
+            | Reason::RevisionUnknown,
+        ) => true,
+        Some(_) | None => false,
+    }
+}
+
 /// Why a build failed: in a word, and in a sentence.
 pub struct Cause {
     pub reason: String,
@@ -169,6 +195,11 @@ impl Failure {
         let message = message.chars().take(1000).collect();
         let (key, tries) = (key.to_owned(), tries.saturating_add(1));
         Self { key, job: String::new(), reason, message, tries, at, bundled }
+    }
+
+    /// Whether the same is not to be tried now.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        is_final(&self.reason) || now < self.again_at()
     }
 
     /// When it is tried again.

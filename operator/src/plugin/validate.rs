@@ -3,10 +3,11 @@
 //! The schema has refused most mistakes already. Here is what a schema cannot say: amounts that
 //! contradict each other, and names that another Plugin has.
 
-use famulus_crds::labels::REFRESH;
+use famulus_crds::labels::{REFRESH, RETRY};
 use famulus_crds::names::stem;
 use famulus_crds::plugin::{
-    Amounts, EgressMode, InitEgress, Plugin, Quantity, Reason, Resources, Source, State,
+    Amounts, EgressMode, Granted, InitEgress, Plugin, Quantity, Reason, Resources, Rollout, Source,
+    State,
 };
 use kube::ResourceExt;
 
@@ -28,8 +29,13 @@ pub struct Valid {
     pub source: Source,
     /// The annotation that asks for a new build of the same source.
     pub refresh: Option<String>,
+    /// The annotation that asks for one more try of what is pinned.
+    pub retry: Option<String>,
     pub pin: Option<String>,
-    pub egress: EgressMode,
+    /// Nothing of a revision runs before the pin names it.
+    pub is_manual: bool,
+    /// What the spec gives: to the revision that it names, where only a pin lets one run.
+    pub granted: Granted,
     /// The init script reaches less than the fetching of the source, and so has a Pod of its own.
     pub init_apart: bool,
     pub state: State,
@@ -85,8 +91,10 @@ pub fn validate(observed: &Observed, pods: &Pods) -> Result<Valid, Refusal> {
         name: spec.name.clone(),
         source: spec.source.clone(),
         refresh: plugin.annotations().get(REFRESH).cloned(),
+        retry: plugin.annotations().get(RETRY).cloned(),
         pin: spec.revision.clone(),
-        egress: spec.egress.mode,
+        is_manual: spec.rollout == Rollout::Manual,
+        granted: Granted { tools: spec.permissions.tools.clone(), egress: spec.egress.mode },
         init_apart: spec.egress.init == InitEgress::AsTools && spec.egress.mode == EgressMode::None,
         state: spec.state,
         replicas: spec.runner.replicas.clamp(0, most(plugin)),

@@ -165,14 +165,10 @@ impl Bench {
     }
 
     pub(crate) fn build_fails_behind_its_bundle(&self, revision: &str, message: &str) {
-        let bundled = json!({"done": {
-            "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look"],
-            "required_keys": [], "config_keys": [],
-        }});
         let failed = json!({"failed": {"reason": "BuildFailed", "message": message}});
         self.build_pod(&[
             ("probe", Some(probed("closed", true))),
-            ("bundle", Some(bundled)),
+            ("bundle", Some(bundled(revision))),
             ("build", Some(failed)),
         ]);
     }
@@ -188,6 +184,30 @@ impl Bench {
             ("bundle", Some(bundled)),
             ("build", Some(built)),
         ]);
+    }
+
+    /// The Pod that makes a bundle and no more has ended.
+    pub(crate) fn bundle_ends(&self, revision: &str) {
+        let closed = Some(probed("closed", true));
+        self.build_pod(&[("probe", closed), ("bundle", Some(bundled(revision)))]);
+    }
+
+    /// What the Pod of the one Job reaches, and its containers.
+    pub(crate) fn reach(&self) -> (String, Vec<String>) {
+        let job = self.cluster.get("jobs", &self.job()).expect("the Job exists");
+        let template = &job["spec"]["template"];
+        let lists = ["initContainers", "containers"].map(|kind| template["spec"][kind].clone());
+        let containers = lists.iter().flat_map(|list| list.as_array().expect("a list"));
+        let names = containers.map(|it| it["name"].as_str().expect("a name").to_owned());
+        let reach = template["metadata"]["labels"]["famulus.dev/egress"].as_str();
+        (reach.expect("a label").to_owned(), names.collect())
+    }
+
+    /// Gives the Plugin annotations.
+    pub(crate) fn annotate(&self, annotation: &str, value: &str) {
+        self.cluster.change("plugins", "weather", |plugin| {
+            plugin["metadata"]["annotations"][annotation] = json!(value);
+        });
     }
 
     /// The build that failed is tried again.
@@ -371,6 +391,14 @@ fn context(cluster: &Cluster, settings: &[(&str, &str)]) -> Context {
 
 pub(crate) fn probed(network: &str, user_namespace: bool) -> Value {
     json!({"network": network, "detail": "seen by the test", "user_namespace": user_namespace})
+}
+
+/// What the container says that made a bundle.
+pub(crate) fn bundled(revision: &str) -> Value {
+    json!({"done": {
+        "revision": revision, "commit": "c0ffee".repeat(6), "tools": ["look"], "required_keys": [],
+        "config_keys": [],
+    }})
 }
 
 pub(crate) fn revision(letter: char) -> String {

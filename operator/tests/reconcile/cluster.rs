@@ -202,7 +202,11 @@ impl Shared {
         }
         match (method, live) {
             (&Method::GET, Some(live)) => success(&live),
-            (&Method::DELETE, Some(_)) => {
+            (&Method::DELETE, Some(live)) => {
+                let wanted = &sent["preconditions"]["resourceVersion"];
+                if !wanted.is_null() && *wanted != live["metadata"]["resourceVersion"] {
+                    return failure(409, "Conflict");
+                }
                 self.objects.remove(&key);
                 success(&json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
             }

@@ -2,38 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, probed, revision};
+use crate::bench::{Bench, bundled, probed, revision};
 
 fn apart() -> Value {
     json!({"egress": {"init": "AsTools"}})
 }
 
-/// What the Pod of the one Job reaches, and its containers.
-fn job(bench: &Bench) -> (String, Vec<String>) {
-    let job = bench.cluster.get("jobs", &bench.job()).unwrap();
-    let template = &job["spec"]["template"];
-    let lists = ["initContainers", "containers"].map(|kind| template["spec"][kind].clone());
-    let containers = lists.iter().flat_map(|list| list.as_array().unwrap());
-    let names = containers.map(|container| container["name"].as_str().unwrap().to_owned());
-    let reach = template["metadata"]["labels"]["famulus.dev/egress"].as_str().unwrap().to_owned();
-    (reach, names.collect())
-}
-
 fn is(reach: &str, containers: &[&str]) -> (String, Vec<String>) {
     (reach.to_owned(), containers.iter().map(ToString::to_string).collect())
-}
-
-fn bundled(digest: &str) -> Value {
-    json!({"done": {
-        "revision": digest, "commit": "c0ffee".repeat(6), "tools": ["look"], "required_keys": [],
-        "config_keys": [],
-    }})
-}
-
-/// The first of the two Pods has ended.
-fn bundle_ends(bench: &Bench, digest: &str) {
-    let closed = Some(probed("closed", true));
-    bench.build_pod(&[("probe", closed), ("bundle", Some(bundled(digest)))]);
 }
 
 const FIRST: [&str; 2] = ["probe", "bundle"];
@@ -44,16 +20,16 @@ async fn the_source_is_fetched_in_one_pod_and_init_runs_in_another_behind_the_cl
     let bench = Bench::new();
     bench.plugin(apart());
     bench.settle().await;
-    assert_eq!(job(&bench), is("internet", &FIRST));
+    assert_eq!(bench.reach(), is("internet", &FIRST));
     let first = bench.job();
     // It has nothing of the plugin's: neither its files nor its configuration.
     let volumes =
         bench.cluster.get("jobs", &first).unwrap()["spec"]["template"]["spec"]["volumes"].clone();
     let names = volumes.as_array().unwrap().iter().map(|volume| volume["name"].as_str().unwrap());
     assert_eq!(names.collect::<Vec<_>>(), ["order", "work", "tmp"]);
-    bundle_ends(&bench, &revision('a'));
+    bench.bundle_ends(&revision('a'));
     bench.settle().await;
-    assert_eq!(job(&bench), is("none", &SECOND));
+    assert_eq!(bench.reach(), is("none", &SECOND));
     assert_ne!(bench.job(), first);
     assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
     assert_eq!(bench.status()["revision"], Value::Null, "nothing serves yet");
@@ -70,7 +46,7 @@ async fn who_reaches_the_internet_has_one_pod_for_all_of_it() {
     let bench = Bench::new();
     bench.plugin(json!({"egress": {"mode": "Internet", "init": "AsTools"}}));
     bench.settle().await;
-    assert_eq!(job(&bench), is("internet", &SECOND));
+    assert_eq!(bench.reach(), is("internet", &SECOND));
 }
 
 #[tokio::test]
@@ -92,7 +68,7 @@ async fn a_change_of_mind_is_tried_at_once_with_the_bundle_that_there_is() {
     let closed = || Some(probed("closed", true));
     bench.plugin(apart());
     bench.settle().await;
-    bundle_ends(&bench, &revision('a'));
+    bench.bundle_ends(&revision('a'));
     bench.settle().await;
     let statuses = [
         ("probe", closed()),
@@ -105,7 +81,7 @@ async fn a_change_of_mind_is_tried_at_once_with_the_bundle_that_there_is() {
 
     bench.plugin(json!({}));
     bench.settle().await;
-    assert_eq!(job(&bench), is("internet", &SECOND));
+    assert_eq!(bench.reach(), is("internet", &SECOND));
     assert_eq!(bench.order()["source"], json!({"revision": revision('a')}));
     bench.build_pod(&statuses);
     bench.settle().await;
@@ -113,7 +89,7 @@ async fn a_change_of_mind_is_tried_at_once_with_the_bundle_that_there_is() {
 
     bench.plugin(apart());
     bench.settle().await;
-    assert_eq!(job(&bench), is("none", &SECOND), "and again");
+    assert_eq!(bench.reach(), is("none", &SECOND), "and again");
 }
 
 /// A build that was begun with the internet is not the one that was asked for.
@@ -122,9 +98,9 @@ async fn a_build_that_runs_is_begun_anew_when_its_init_script_is_to_reach_less()
     let bench = Bench::new();
     bench.plugin(json!({}));
     bench.settle().await;
-    assert_eq!(job(&bench), is("internet", &SECOND));
+    assert_eq!(bench.reach(), is("internet", &SECOND));
     bench.build_pod(&[("probe", Some(probed("closed", true)))]);
     bench.plugin(apart());
     bench.settle().await;
-    assert_eq!(job(&bench), is("internet", &FIRST));
+    assert_eq!(bench.reach(), is("internet", &FIRST));
 }

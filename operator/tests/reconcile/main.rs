@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod brought;
 mod cluster;
 mod configuration;
 mod confinement;
@@ -19,4 +20,5 @@ mod losses;
 mod packages;
 mod replacement;
 mod revisions;
+mod rollout;
 mod user_namespaces;

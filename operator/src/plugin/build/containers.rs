@@ -113,7 +113,7 @@ fn heard() -> Lifecycle {
 
 /// Whether the runner builds its revision itself, where indexes can be reached.
 pub(super) fn builds_in_runner(input: BuildInput<'_>) -> bool {
-    input.plan.volume == Volume::Scratch && input.valid.egress == EgressMode::Internet
+    input.plan.volume == Volume::Scratch && input.plan.egress == EgressMode::Internet
 }
 
 /// Of one in which a build runs.

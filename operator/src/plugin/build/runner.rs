@@ -82,7 +82,7 @@ fn template(input: BuildInput<'_>) -> PodTemplateSpec {
     }
     let serving = plan.record.serving.as_ref().filter(|_| plan.volume == Volume::Scratch);
     let annotations = serving.map(|it| [(REVISION.to_owned(), it.digest.clone())].into());
-    let egress = match input.valid.egress {
+    let egress = match input.plan.egress {
         EgressMode::None => EgressClass::None,
         EgressMode::Internet => EgressClass::Internet,
     };

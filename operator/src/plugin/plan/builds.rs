@@ -5,7 +5,7 @@ use std::sync::Arc;
 use famulus_crds::BuildKey;
 use famulus_crds::labels::{EGRESS, Part};
 use famulus_crds::names::{Child, child};
-use famulus_crds::plugin::Reason;
+use famulus_crds::plugin::{Reason, Source};
 use famulus_protocol::revision::{BuildFile, BuildSource};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -19,27 +19,31 @@ use super::super::record::{Cause, Failure, Newest, Record, Revision};
 use super::super::refusal;
 use super::super::user_namespace::{self, UserNamespace};
 use super::super::validate::Valid;
-use super::{Build, Order, Plan, Steps, is_final};
+use super::{Build, Order, Plan, Steps};
 
 impl Plan {
     /// The build that is needed to serve what should serve. None, when it serves.
-    fn target(&self, valid: &Valid) -> Option<Order> {
+    fn target(&self, valid: &Valid, now: Timestamp) -> Option<Order> {
         let serving = self.serving().map(|serving| serving.digest.as_str());
-        let key = source_key(valid);
-        let restore = |digest: &str| {
-            // What failed with one reach of the init script may work with the other.
-            let apart = valid.init_apart.then(|| format!("{digest}, init apart"));
-            let what = apart.as_deref().unwrap_or(digest);
-            let key = BuildKey::restored(&valid.source, valid.refresh.as_deref(), what);
-            let source = BuildSource::Revision(digest.to_owned());
-            Order { key, source, steps: Steps::All }
-        };
-        if let Some(pin) = &valid.pin {
-            return (serving != Some(pin)).then(|| restore(pin));
+        let pin = valid.pin.as_deref();
+        let pinned = pin.filter(|pin| serving != Some(*pin)).map(|pin| restore(valid, pin));
+        if valid.is_manual {
+            // What was permitted comes first. While that fails, its remedy may be offered.
+            let fails = |order: &Order| self.failure_of(order, now).is_some();
+            let look = || self.look(valid, now);
+            return match pinned {
+                Some(order) if fails(&order) => look().or(Some(order)),
+                Some(order) => Some(order),
+                None => look(),
+            };
         }
+        if pin.is_some() {
+            return pinned;
+        }
+        let key = source_key(valid);
         match self.record.newest.as_ref().filter(|newest| newest.key == key.as_str()) {
             Some(newest) if serving == Some(&newest.revision.digest) => None,
-            Some(newest) => Some(restore(&newest.revision.digest)),
+            Some(newest) => Some(restore(valid, &newest.revision.digest)),
             None => {
                 let bundled = self.bundled(key.as_str()).map(|bundled| bundled.digest.clone());
                 let source = bundled.map_or_else(|| source(valid), BuildSource::Revision);
@@ -47,6 +51,21 @@ impl Plan {
                 Some(Order { key, source, steps })
             }
         }
+    }
+
+    /// The bundle of the source, which is offered: none, when it is known, or cannot be had now.
+    fn look(&self, valid: &Valid, now: Timestamp) -> Option<Order> {
+        let key = source_key(valid);
+        let is_known = self.record.newest.as_ref().is_some_and(|it| it.key == key.as_str());
+        let failed = self.record.unfetched.as_ref().filter(|it| it.key == key.as_str());
+        let is_needed = !is_known && !failed.is_some_and(|failed| failed.holds(now));
+        is_needed.then(|| Order { key, source: source(valid), steps: Steps::Bundle })
+    }
+
+    /// Why an order is not tried now.
+    fn failure_of(&self, order: &Order, now: Timestamp) -> Option<&Failure> {
+        let failed = self.record.failed.as_ref().filter(|it| it.key == order.key.as_str());
+        failed.filter(|failed| failed.holds(now))
     }
 
     /// What a build with this key, which failed since, has made of its source.
@@ -58,7 +77,7 @@ impl Plan {
     fn take_bundle_along(&mut self, valid: &Valid) {
         let key = source_key(valid);
         let key = key.as_str();
-        if valid.init_apart
+        if (valid.init_apart || valid.is_manual)
             && self.record.newest.as_ref().is_none_or(|newest| newest.key != key)
             && let Some(revision) = self.bundled(key).cloned()
         {
@@ -69,7 +88,7 @@ impl Plan {
     /// Follows the Job of the target, or begins it.
     pub(super) fn follow(&mut self, valid: &Valid, observed: &Observed) {
         self.take_bundle_along(valid);
-        let target = self.target(valid);
+        let target = self.target(valid, observed.now);
         let wanted = target.as_ref().map(|order| name_of(valid, order.key));
         let is_held = valid.suspend || self.empties;
         for job in &observed.jobs {
@@ -77,7 +96,10 @@ impl Plan {
                 self.obsolete.push(job.name_any());
             }
         }
-        let Some(order) = target else { return };
+        let Some(order) = target else {
+            self.tell_of_look(valid);
+            return;
+        };
         if is_held {
             self.build = Build::Held;
             return;
@@ -89,12 +111,22 @@ impl Plan {
         }
     }
 
+    /// A look that failed is told, where nothing else is to be built.
+    fn tell_of_look(&mut self, valid: &Valid) {
+        let key = source_key(valid);
+        let is_of = |failed: &&Failure| valid.is_manual && failed.key == key.as_str();
+        if let Some(failed) = self.record.unfetched.as_ref().filter(is_of) {
+            self.build = Build::Failed(failed.clone());
+        }
+    }
+
     fn look_at(&mut self, job: &Arc<Job>, valid: &Valid, observed: &Observed, order: Order) {
         let uid = job.uid().unwrap_or_default();
         let key = order.key.as_str().to_owned();
-        if let Some(failure) = self.record.failed.clone().filter(|it| it.job == uid) {
+        let mut known = self.record.failed.iter().chain(&self.record.unfetched);
+        if let Some(failure) = known.find(|it| it.job == uid).cloned() {
             // It is known already. It stays to be looked at, and makes way for the next try.
-            if is_final(&failure.reason) || observed.now < failure.again_at() {
+            if failure.holds(observed.now) {
                 self.build = Build::Failed(failure);
             } else {
                 self.obsolete.push(job.name_any());
@@ -118,9 +150,12 @@ impl Plan {
             Progress::Bundled(revision) => {
                 self.obsolete.push(job.name_any());
                 self.record.newest = Some(Newest { key, revision });
-                self.record.failed = None;
+                self.record.unfetched = None;
+                if !valid.is_manual {
+                    self.record.failed = None;
+                }
                 self.build = Build::Settled;
-                if let Some(next) = self.target(valid) {
+                if let Some(next) = self.target(valid, observed.now) {
                     self.begin(observed.now, next);
                 }
             }
@@ -128,7 +163,7 @@ impl Plan {
                 self.obsolete.push(job.name_any());
                 self.arrive(valid, &key, revision);
                 // What was built may not be what is pinned.
-                if let Some(next) = self.target(valid) {
+                if let Some(next) = self.target(valid, observed.now) {
                     self.begin(observed.now, next);
                 }
             }
@@ -136,7 +171,15 @@ impl Plan {
                 self.delivered.push(job.name_any());
                 let bundled = bundled.or_else(|| self.bundled(&key).cloned());
                 let cause = Cause { reason, message, bundled };
-                self.fail(valid, &uid, &key, cause, observed.now);
+                if valid.is_manual && order.steps == Steps::Bundle {
+                    let before = self.record.unfetched.as_ref();
+                    let mut failure = Failure::after(before, &key, cause, observed.now);
+                    failure.job = uid;
+                    self.record.unfetched = Some(failure.clone());
+                    self.build = Build::Failed(failure);
+                } else {
+                    self.fail(valid, &uid, &key, cause, observed.now);
+                }
             }
             Progress::Working
             | Progress::Stuck
@@ -175,10 +218,7 @@ impl Plan {
     }
 
     fn begin(&mut self, now: Timestamp, order: Order) {
-        if let Some(failure) = &self.record.failed
-            && failure.key == order.key.as_str()
-            && (is_final(&failure.reason) || now < failure.again_at())
-        {
+        if let Some(failure) = self.failure_of(&order, now) {
             self.build = Build::Failed(failure.clone());
             return;
         }
@@ -243,6 +283,20 @@ impl Plan {
     }
 }
 
+/// Gets to a revision whose bundle the app keeps.
+fn restore(valid: &Valid, digest: &str) -> Order {
+    // What failed with one reach of the init script may work with the other.
+    let apart = valid.init_apart.then(|| format!("{digest}, init apart"));
+    let what = apart.as_deref().unwrap_or(digest);
+    let key = if valid.is_manual {
+        // A look at the source does not disturb it.
+        BuildKey::restored(&Source::default(), valid.retry.as_deref(), what)
+    } else {
+        BuildKey::restored(&valid.source, valid.refresh.as_deref(), what)
+    };
+    Order { key, source: BuildSource::Revision(digest.to_owned()), steps: Steps::All }
+}
+
 /// Whether the Job is one that would be begun now: what init reaches may have changed since.
 fn fits(job: &Job, valid: &Valid, order: &Order) -> bool {
     let Some(template) = job.spec.as_ref().map(|spec| &spec.template) else { return false };
@@ -253,7 +307,8 @@ fn fits(job: &Job, valid: &Valid, order: &Order) -> bool {
     reach == Some(order.reach(valid).name()) && builds == (order.steps == Steps::All)
 }
 
-fn source_key(valid: &Valid) -> BuildKey {
+/// Names a look at the source.
+pub fn source_key(valid: &Valid) -> BuildKey {
     BuildKey::source(&valid.source, valid.refresh.as_deref())
 }
 

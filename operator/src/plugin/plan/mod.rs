@@ -1,7 +1,8 @@
 //! What is to be done for a Plugin: pure, from what there is.
 //!
 //! ```text
-//! target    what should serve: the pin, or the newest build of the source
+//! target    what should serve: the pin, or the newest build of the source; where a pin alone lets a
+//!           revision run, also the bundle of the source, which is then offered
 //! build     the Job that gets there, unless it serves already
 //! serving   what a Job has put on the volume last; a Job that fails leaves it alone
 //! bundled   what a Job that failed had made of the source already: its next try begins there
@@ -12,16 +13,19 @@
 
 mod builds;
 
+pub use builds::source_key;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use famulus_crds::BuildKey;
 use famulus_crds::labels::RESTORED_FROM;
-use famulus_crds::plugin::{Reason, State};
+use famulus_crds::plugin::{EgressMode, State};
 use famulus_protocol::revision::BuildSource;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
+use super::brought;
 use super::build::{EgressClass, content};
 use super::isolation;
 use super::observe::Observed;
@@ -60,6 +64,8 @@ pub struct Plan {
     /// Orders of Jobs that have ended.
     pub delivered: Vec<String>,
     pub replicas: i32,
+    /// What its runners reach.
+    pub egress: EgressMode,
     /// Its runners end before others begin, whoever else is being replaced: they run in an open
     /// network, which is no longer accepted.
     pub recalls: bool,
@@ -123,6 +129,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
     let mut record = before.clone();
     let volume = volume(valid, observed, pods);
     let shape = shape(valid, observed, pods, volume);
+    brought::update_record(&mut record, &observed.config);
     isolation::update_record(&mut record, valid, observed, pods);
     user_namespace::update_record(&mut record, &shape, valid, observed);
     let namespace = user_namespace::decide(pods, &shape, &record);
@@ -144,6 +151,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
         obsolete: Vec::new(),
         delivered: Vec::new(),
         replicas: 0,
+        egress: EgressMode::None,
         recalls: isolation::is_recalled(observed, pods),
         idles: idles(observed),
         trouble: None,
@@ -151,6 +159,7 @@ pub fn plan(valid: &Valid, observed: &Observed, pods: &Pods) -> Plan {
         awaits: awaits(volume, observed),
     };
     plan.follow(valid, observed);
+    plan.grant(valid);
     plan.watch_runners(valid, observed);
     plan.count(valid, observed, &before);
     plan.order_away(valid, &before);
@@ -162,6 +171,21 @@ impl Plan {
     pub fn serving(&self) -> Option<&Revision> {
         let here = self.place.as_deref() == Some(&self.record.volume);
         self.record.serving.as_ref().filter(|_| here)
+    }
+
+    /// While a revision is built, the one that serves until then is given nothing of what is the new one's,
+    /// and loses what that one loses.
+    fn grant(&mut self, valid: &Valid) {
+        self.egress = valid.granted.egress;
+        if !valid.is_manual {
+            self.record.granted = None;
+            return;
+        }
+        if self.serving().is_some_and(|serving| Some(&serving.digest) == valid.pin.as_ref()) {
+            self.record.granted = Some(valid.granted.clone());
+        }
+        let before = self.record.granted.as_ref().map(|granted| granted.egress);
+        self.egress = self.egress.and(before.unwrap_or_default());
     }
 
     /// What keeps the runner from its work.
@@ -180,7 +204,7 @@ impl Plan {
         let seen = self.record.seen.as_ref().filter(|seen| seen.asked != Some(false));
         let bare = seen.is_some_and(|seen| !seen.user_namespace);
         let refused = bare && self.user_namespace == UserNamespace::Required;
-        let may_run = self.serving().is_some() && !valid.suspend && !refused;
+        let may_run = self.serving().is_some() && !valid.suspend && !refused && !waits(valid);
         self.replicas = if may_run { valid.replicas } else { 0 };
 
         let content = content(valid, self);
@@ -194,17 +218,9 @@ impl Plan {
     }
 }
 
-/// Whether the same build would fail again.
-pub fn is_final(reason: &str) -> bool {
-    match Reason::parse(reason) {
-        Some(
-            Reason::RefNotFound
-            | Reason::ManifestInvalid
-            | Reason::InitFailed
-            | Reason::RevisionUnknown,
-        ) => true,
-        Some(_) | None => false,
-    }
+/// Nothing of it may run before the owner pins a revision.
+pub fn waits(valid: &Valid) -> bool {
+    valid.is_manual && valid.pin.is_none()
 }
 
 fn idles(observed: &Observed) -> bool {

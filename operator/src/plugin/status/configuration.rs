@@ -50,8 +50,9 @@ impl View<'_> {
             ),
             Some(name) => format!("the Secret {name} has no value for {missing}; add it there"),
             None => format!(
-                "it needs values for {missing}; create a Secret with these keys and name it in \
-                 spec.configSecretRef"
+                "it needs values for {missing}; `famulus plugin configure {} KEY` gives one, or a \
+                 Secret with these keys that spec.configSecretRef names",
+                self.valid.name
             ),
         };
         (Reason::KeysMissing, message)
@@ -76,6 +77,7 @@ impl View<'_> {
         match &self.observed.config {
             Config::Values { unreadable, .. } => unreadable.iter().any(|one| one == key),
             Config::NotAsked
+            | Config::Brought { .. }
             | Config::Missing(_)
             | Config::NotTheOwners(_)
             | Config::NotGranted { .. } => false,

@@ -1,10 +1,11 @@
 //! What was built, what may run, and what is kept.
 
-use famulus_crds::plugin::{Reason, State};
+use famulus_crds::plugin::{Offered, Reason, State};
 use kube::ResourceExt;
 
-use super::super::plan::{Build, Volume};
+use super::super::plan::{self, Build, Volume};
 use super::super::pod_status::{self, Progress};
+use super::super::record::Revision;
 use super::{ReasonMessage, View, what};
 
 /// Letters of what an init script said, so that the end stands in the message whatever else does.
@@ -12,11 +13,13 @@ const MOST_SAID: usize = 900;
 
 impl View<'_> {
     pub(super) fn built(&self) -> ReasonMessage {
+        let waits = plan::waits(self.valid);
         let serves = match &self.plan.record.serving {
-            Some(serving) => format!("; {} goes on serving", what(serving)),
-            None => String::new(),
+            Some(serving) if !waits => format!("; {} goes on serving", what(serving)),
+            Some(_) | None => String::new(),
         };
         match &self.plan.build {
+            Build::Settled if waits => (Reason::Offered, self.offer_in_words()),
             Build::Settled => match &self.plan.record.serving {
                 Some(serving) => {
                     let said = match serving.init_output.trim() {
@@ -51,6 +54,42 @@ impl View<'_> {
                 (reason, format!("{}{serves}", failure.message))
             }
         }
+    }
+
+    fn offer_in_words(&self) -> String {
+        match self.newest() {
+            Some(newest) => format!(
+                "{} waits; where it may run, say `famulus plugin permit {}`, or set spec.revision to {}",
+                what(newest),
+                self.valid.name,
+                newest.digest
+            ),
+            None => "the source is looked at in a moment".to_owned(),
+        }
+    }
+
+    fn newest(&self) -> Option<&Revision> {
+        let key = plan::source_key(self.valid);
+        let newest = self.plan.record.newest.as_ref().filter(|it| it.key == key.as_str());
+        newest.map(|newest| &newest.revision)
+    }
+
+    /// What the source gave, where that waits for the owner.
+    pub(super) fn offered(&self) -> Option<Offered> {
+        if !self.valid.is_manual {
+            return None;
+        }
+        let look = plan::source_key(self.valid).as_str().to_owned();
+        let newest = self.newest();
+        let failed = self.plan.record.unfetched.as_ref();
+        let failed = failed.filter(|failed| newest.is_none() && failed.key == look);
+        Some(Offered {
+            revision: newest.map(|newest| newest.digest.clone()),
+            commit: newest.and_then(|newest| newest.commit.clone()),
+            reason: failed.map(|failed| failed.reason.clone()),
+            message: failed.map(|failed| failed.message.clone()),
+            look,
+        })
     }
 
     pub(super) fn permitted(&self) -> ReasonMessage {

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::observe::Observed;
-use super::plan::{Build, Plan};
+use super::plan::{self, Build, Plan};
 use super::pod_status::{self, Progress, Trouble};
 use super::record::Revision;
 use super::user_namespace::UserNamespace;
@@ -52,6 +52,8 @@ pub fn of(valid: &Valid, observed: &Observed, plan: &Plan, pods: &Pods) -> Plugi
         observed_generation: Some(generation),
         revision: serving.map(|serving| serving.digest.clone()),
         commit: serving.and_then(|serving| serving.commit.clone()),
+        offered: view.offered(),
+        granted: plan.record.granted.clone(),
         rendered: plan.record.rendered,
         tools: few(serving.into_iter().flat_map(|serving| &serving.tools)),
         config_keys: few(plan.config.keys()),
@@ -123,6 +125,9 @@ impl View<'_> {
         }
         if self.plan.serving().is_none() {
             return self.not_built(built, confined);
+        }
+        if plan::waits(self.valid) {
+            return built.clone();
         }
         if confined.0 == Reason::NoUserNamespace
             && self.plan.user_namespace == UserNamespace::Required
