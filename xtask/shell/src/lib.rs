@@ -21,5 +21,6 @@ mod start;
 pub mod wheel;
 pub mod workspace;
 
+pub use famulus_local::{uv, wheel::Wheel, wheel::verify};
 pub use shell::{Shell, Stopped, cargo, output_of};
 pub use start::start;

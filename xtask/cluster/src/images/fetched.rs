@@ -2,32 +2,14 @@
 //! shape that they have below `/usr/local`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use xtask_shell::Shell;
 use xtask_shell::programs::{self, Program};
-use xtask_shell::wheel::{self, Wheel};
 use xtask_shell::workspace::cache;
-
-const UV: &str = "uv==0.13.9";
-
-static UV_WHEELS: [Wheel; 2] = [
-    Wheel {
-        package: UV,
-        arch: "x86_64",
-        platform: "manylinux_2_17_x86_64",
-        sha256: "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
-    },
-    Wheel {
-        package: UV,
-        arch: "aarch64",
-        platform: "manylinux_2_28_aarch64",
-        sha256: "ecb6028d79dc96fbeafffe5c8af62a7099487ebc05a701e76714eebcffd06375",
-    },
-];
+use xtask_shell::{Shell, uv as product, verify, wheel};
 
 /// A package of the npm registry.
 struct Pack {
@@ -62,7 +44,7 @@ const FETCHING: [Program; 1] =
 
 /// The tree of uv.
 pub(super) async fn uv(shell: &mut Shell) -> Result<PathBuf> {
-    let Some(wheel) = Wheel::of_this_machine(&UV_WHEELS) else {
+    let Some(wheel) = product::wheel() else {
         bail!("uv is not pinned for {}", std::env::consts::ARCH);
     };
     let tree = cache().join("images").join(format!("uv-{}", &wheel.sha256[..12]));
@@ -70,16 +52,9 @@ pub(super) async fn uv(shell: &mut Shell) -> Result<PathBuf> {
         return Ok(tree);
     }
     let work = work(&tree)?;
-    let unpacked = wheel.unpack(shell, work.path()).await?;
-    let version = UV.replace("==", "-");
+    let unpacked = wheel::unpack(wheel, shell, work.path()).await?;
     let made = work.path().join("tree");
-    for name in ["uv", "uvx"] {
-        let program = unpacked.join(format!("{version}.data/scripts")).join(name);
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
-        place(&program, &made.join("bin").join(name))?;
-    }
-    let licences = unpacked.join(format!("{version}.dist-info/licenses"));
-    place(&licences, &made.join("share/doc/uv"))?;
+    product::arrange(wheel, &unpacked, &made)?;
     place(&made, &tree)?;
     Ok(tree)
 }
@@ -126,7 +101,7 @@ async fn unpack(shell: &mut Shell, pack: &Pack, into: &Path) -> Result<PathBuf> 
         format!("cannot fetch {}; is there a way to the npm registry?", pack.package)
     })?;
     let file = into.join(format!("{}.tgz", pack.package.replace('@', "-")));
-    wheel::verify(&file, pack.package, pack.sha256)?;
+    verify(&file, pack.package, pack.sha256)?;
     let mut unpack = Command::new("tar");
     unpack.arg("--extract").arg("--no-same-owner").arg("--file").arg(&file).arg("-C").arg(into);
     shell.run(unpack).await?;
