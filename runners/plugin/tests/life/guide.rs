@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use famulus_plugin_life::written::{Written, guide, root};
 use serde_json::{Value, json};
 
 use crate::house::{House, inline};
 use crate::support::{BEARER, Runner, text_of};
 use crate::switching::ready;
-use crate::written::{Written, guide, root};
 
 async fn serve(name: &str, written: &Written) -> (House, Runner) {
     let house = House::new().await;

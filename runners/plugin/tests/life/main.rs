@@ -25,4 +25,3 @@ mod support;
 mod switching;
 mod taking;
 mod web;
-mod written;

@@ -7,5 +7,3 @@ mod git;
 mod init;
 mod second;
 mod sizes;
-#[path = "../../../../runners/plugin/tests/life/written.rs"]
-mod written;

@@ -71,6 +71,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("famulus-cli", &["famulus-core", ERRORS, NETGUARD, SSE]),
     ("famulus-cluster-tests", &["famulus-scripted-telegram"]),
+    ("famulus-plugin-life", &[]),
     ("famulus-scripted-signal", &[LIFECYCLE]),
     ("famulus-scripted-telegram", &[LIFECYCLE]),
     ("famulus-sandbox", &["famulus-core", "famulus-protocol", ERRORS, LIFECYCLE]),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use famulus_cluster_tests::beside::{Repository, plugin, plugin_of, publish};
 use famulus_cluster_tests::release::Release;
 
-use crate::written::{Written, guide};
+use famulus_plugin_life::written::{Written, guide};
 
 /// Puts all of them into repositories, and asks for them.
 pub(super) async fn ask_for(release: &Release) {

@@ -10,27 +10,28 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// The folder of the project.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// A call of the guide, and what it says that comes back.
 #[derive(Debug)]
-pub(crate) struct Example {
-    pub(crate) tool: String,
-    pub(crate) parameters: Value,
-    pub(crate) answer: String,
+pub struct Example {
+    pub tool: String,
+    pub parameters: Value,
+    pub answer: String,
 }
 
+/// A plugin as the guide has it.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) files: Vec<(String, String)>,
-    pub(crate) config: Option<Value>,
-    pub(crate) examples: Vec<Example>,
+pub struct Written {
+    pub files: Vec<(String, String)>,
+    pub config: Option<Value>,
+    pub examples: Vec<Example>,
 }
 
 /// The plugins of the guide by their names.
-pub(crate) fn guide() -> BTreeMap<String, Written> {
+pub fn guide() -> BTreeMap<String, Written> {
     let text = fs::read_to_string(root().join("docs/PLUGINS.md")).unwrap();
     let mut plugins: BTreeMap<String, Written> = BTreeMap::new();
     let mut lines = text.lines();

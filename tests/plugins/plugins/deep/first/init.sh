@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+mkdir -p shelf
+ln -sfn ../library/north/wing/floor/room/case shelf/here

@@ -1,0 +1,4 @@
+#!/bin/sh
+sleep 2
+echo 'it rises' >&2
+echo '{"bread": "white"}'

@@ -1,0 +1,5 @@
+TAX = 10
+
+
+def with_tax(cents):
+    return cents + cents * TAX // 100

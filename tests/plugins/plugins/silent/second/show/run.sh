@@ -1,0 +1,2 @@
+#!/bin/sh
+printf '[%s]' "$(cat ../kept.json)"

@@ -1,0 +1,35 @@
+//! What the homes of plugins differ in: how they are asked.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// What is done to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Method {
+    /// As HTTP has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// An assistant with plugins, asked over HTTP with its owner's token.
+#[async_trait]
+pub trait Home: Sync {
+    /// The status, and the JSON of the answer: null where it has none.
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value);
+
+    /// Runs a tool and waits for its end: the lines that were answered.
+    async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String;
+}

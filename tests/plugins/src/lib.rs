@@ -1,0 +1,23 @@
+//! Plugins of different make, and the life that each of them leads: installed, permitted, configured, called,
+//! updated, rolled back, removed.
+//!
+//! ```text
+//! docs/PLUGINS.md ─► written ─► guide ─┐
+//! plugins/NAME ─────────────► plugin ──┴─► life ── Home ─► famulus up, or a cluster
+//! ```
+//!
+//! Whatever home a plugin has, it is asked the same things and has to answer the same. Refuses to know what a home
+//! is made of: what differs is behind [`Home`].
+
+#![expect(clippy::unwrap_used, reason = "what a test reads is there, or the test fails")]
+
+mod guide;
+mod home;
+mod life;
+mod outcome;
+mod plugin;
+pub mod written;
+
+pub use home::{Home, Method};
+pub use life::{LifeError, all_live, lives};
+pub use plugin::{Answer, Call, File, Plugin, Step, Uses, all};
