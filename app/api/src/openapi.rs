@@ -95,7 +95,7 @@ fn build(table: &[Route]) -> Value {
 fn paths(table: &[Route], schemas: &mut Schemas) -> Map<String, Value> {
     let mut paths: Map<String, Value> = Map::new();
     for route in table {
-        let item = paths.entry(route.path).or_insert_with(|| json!({}));
+        let item = paths.entry(path::plain(route.path)).or_insert_with(|| json!({}));
         item[route.method.as_str().to_lowercase()] = operation(route, schemas);
     }
     paths

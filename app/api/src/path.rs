@@ -1,4 +1,5 @@
-//! Paths as the table of routes writes them: literal segments and `{names}`.
+//! Paths as the table of routes writes them: literal segments and `{names}`, the last of which may be a
+//! `{*name}` that means all that is left.
 
 /// Whether a request's path is one that the pattern means.
 pub(crate) fn matches(pattern: &str, path: &str) -> bool {
@@ -7,6 +8,9 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     loop {
         match (wanted.next(), given.next()) {
             (None, None) => return true,
+            (Some(wanted), Some(first)) if wanted.starts_with("{*") => {
+                return !first.is_empty() || given.next().is_some();
+            }
             (Some(wanted), Some(given)) => {
                 let fits =
                     if wanted.starts_with('{') { !given.is_empty() } else { wanted == given };
@@ -21,7 +25,13 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
 
 /// The names of a pattern's parameters, in order.
 pub(crate) fn parameters(pattern: &str) -> impl Iterator<Item = &str> {
-    pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    let names = pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    names.map(|name| name.trim_start_matches('*'))
+}
+
+/// The pattern with one kind of parameter, for those who know no other.
+pub(crate) fn plain(pattern: &str) -> String {
+    pattern.replace("{*", "{")
 }
 
 /// Whether the percent signs of a path stand for text.
@@ -56,7 +66,13 @@ mod tests {
         check("/v1/turns/{id}", "/v1/turns", false);
         check("/v1/turns/{id}/cancel", "/v1/turns/x/cancel", true);
         check("/v1/turns/{id}/cancel", "/v1/turns/x/y/cancel", false);
-        assert_eq!(parameters("/a/{b}/c/{d}").collect::<Vec<_>>(), ["b", "d"]);
+        check("/files/{*path}", "/files/x", true);
+        check("/files/{*path}", "/files/x/y//z/", true);
+        check("/files/{*path}", "/files//x", true);
+        check("/files/{*path}", "/files/", false);
+        check("/files/{*path}", "/files", false);
+        assert_eq!(parameters("/a/{b}/c/{*d}").collect::<Vec<_>>(), ["b", "d"]);
+        assert_eq!(plain("/a/{b}/c/{*d}"), "/a/{b}/c/{d}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod http;
 mod pieces;
+mod redact;
 mod rules;
 pub mod signal;
 mod styled;

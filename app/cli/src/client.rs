@@ -146,6 +146,16 @@ impl Client {
         Err(self.refusal(response).await)
     }
 
+    /// Asks for bytes, which come in pieces for as long as it takes.
+    pub(crate) async fn download(&self, path: &[&str]) -> Result<Response, Error> {
+        let request = self.request(Method::GET, path);
+        let response = request.send().await.map_err(|source| self.broken(source))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(response).await)
+    }
+
     /// The next piece of an open answer; nothing at its end.
     pub(crate) async fn piece(
         &self,

@@ -84,6 +84,8 @@ pub enum Error {
     NoValue { key: String },
     #[error("the file {} cannot be read; check its path and permissions", path.display())]
     ReadFile { path: PathBuf, source: io::Error },
+    #[error("the file {} cannot be written; check its path, its permissions and the disk", path.display())]
+    WriteFile { path: PathBuf, source: io::Error },
     #[error("the answer cannot be written")]
     Write { source: io::Error },
     #[error("the input cannot be read")]
@@ -128,6 +130,7 @@ impl Error {
             | Self::NoRevision { .. }
             | Self::NoValue { .. }
             | Self::ReadFile { .. }
+            | Self::WriteFile { .. }
             | Self::Write { .. }
             | Self::Read { .. }
             | Self::InputNotText

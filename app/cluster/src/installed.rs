@@ -41,9 +41,11 @@ fn installed(plugin: DeserializeGuard<Plugin>) -> Result<InstalledPlugin, Sandbo
             broken.error
         ))
     })?;
-    let serving = status.and_then(|status| status.revision);
+    let (serving, offered) = status.map_or((None, None), |status| {
+        (status.revision, status.offered.and_then(|offered| offered.revision))
+    });
     Ok(InstalledPlugin {
         name: spec.name,
-        in_use: serving.into_iter().chain(spec.revision).collect(),
+        in_use: [serving, spec.revision, offered].into_iter().flatten().collect(),
     })
 }

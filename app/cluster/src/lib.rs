@@ -17,6 +17,7 @@ mod cluster;
 mod installed;
 pub mod keeper;
 pub mod kept;
+mod managed;
 mod plugin;
 mod runner;
 mod scale;
@@ -26,5 +27,6 @@ mod watches;
 pub use famulus_crds::labels::RESTORED_FROM;
 
 pub use cluster::{Cluster, Config, ConnectError};
+pub use managed::Managed;
 pub use plugin::CachedPlugin;
 pub use runner::Runner;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use famulus_core::sandbox::PluginState;
+use famulus_crds::labels::HISTORY;
 use famulus_crds::names;
 use famulus_crds::plugin::{
     Condition, ConditionStatus, ConditionType, EgressMode, NetworkIsolation, Permissions, Plugin,
-    PluginStatus, Reason,
+    PluginStatus, Reason, Rollout,
 };
 use famulus_sandbox::{KnownPlugin, NotReady};
 use jiff::Timestamp;
@@ -23,14 +24,20 @@ pub struct CachedPlugin {
     pub(crate) stem: String,
     pub(crate) resource_version: String,
     pub(crate) created: Timestamp,
-    generation: i64,
+    pub(crate) generation: i64,
     permissions: Permissions,
     egress: EgressMode,
+    /// Only what its serving revision was permitted with counts beside them.
+    is_manual: bool,
     suspend: bool,
     /// Runners that are wanted now.
     replicas: i32,
     idle: Duration,
     has_one_runner: bool,
+    /// What was done through the app, as it noted it.
+    pub(crate) history: Option<String>,
+    /// The revision that the owner named.
+    pub(crate) pin: Option<String>,
     pub(crate) status: PluginStatus,
 }
 
@@ -49,10 +56,13 @@ impl CachedPlugin {
             generation: metadata.generation.unwrap_or_default(),
             permissions: spec.permissions,
             egress: spec.egress.mode,
+            is_manual: spec.rollout == Rollout::Manual,
             suspend: spec.suspend,
             replicas: spec.runner.replicas,
             idle: Duration::from_secs(u64::try_from(spec.runner.idle_seconds).unwrap_or(1)),
             has_one_runner: spec.runner.max <= 1,
+            history: metadata.annotations.and_then(|mut all| all.remove(HISTORY)),
+            pin: spec.revision,
             status: status.unwrap_or_default(),
         })
     }
@@ -60,10 +70,15 @@ impl CachedPlugin {
     /// Whether a runner of this class may take its calls. When the owner narrows the class, one of the
     /// wider class still runs for a while.
     pub(crate) fn lets(&self, runner: EgressMode) -> bool {
-        match (self.egress, runner) {
+        match (self.egress(), runner) {
             (EgressMode::None, EgressMode::Internet) => false,
             (EgressMode::None, EgressMode::None) | (EgressMode::Internet, _) => true,
         }
+    }
+
+    fn egress(&self) -> EgressMode {
+        let granted = self.status.granted.as_ref().map(|granted| granted.egress);
+        if self.is_manual { self.egress.and(granted.unwrap_or_default()) } else { self.egress }
     }
 
     /// The condition `Ready`, if it speaks of the spec as it is.
@@ -87,7 +102,9 @@ impl KnownPlugin for CachedPlugin {
     }
 
     fn permits(&self, tool: &str) -> bool {
-        self.permissions.allow(tool)
+        let granted = self.status.granted.as_ref();
+        let is_granted = !self.is_manual || granted.is_some_and(|granted| granted.allows(tool));
+        is_granted && self.permissions.allow(tool)
     }
 
     /// The operator sees a change of the spec a moment later, and a scale is one. So a condition
@@ -149,7 +166,7 @@ impl KnownPlugin for CachedPlugin {
             commit: status.commit.clone(),
             tools: status.tools.iter().filter(|tool| self.permits(tool)).cloned().collect(),
             config_keys: status.config_keys.clone(),
-            egress: match self.egress {
+            egress: match self.egress() {
                 EgressMode::None => "none",
                 EgressMode::Internet => "internet",
             }
@@ -271,6 +288,26 @@ mod tests {
         assert_eq!(tools(json!({})), Vec::<String>::new());
         assert_eq!(tools(json!({"permissions": {"tools": ["feel", "gone"]}})), ["feel"]);
         assert_eq!(tools(json!({"permissions": {"tools": ["*"]}})), ["look", "feel"]);
+    }
+
+    #[test]
+    fn what_serves_is_given_nothing_of_what_the_next_revision_may() {
+        let wide = json!({"permissions": {"tools": ["*"]}, "egress": {"mode": "Internet"}});
+        let narrow = json!({"permissions": {"tools": ["look"]}});
+        let check = |spec: &Value, granted: Option<Value>, tools: &[&str], internet: bool| {
+            let mut spec = spec.clone();
+            spec["rollout"] = "Manual".into();
+            let mut known = known(spec, None);
+            known.status.granted = granted.map(|granted| serde_json::from_value(granted).unwrap());
+            assert_eq!(known.state().tools, tools);
+            assert_eq!(known.lets(EgressMode::Internet), internet);
+        };
+        let (less, all) =
+            (json!({"tools": ["feel"]}), json!({"tools": ["*"], "egress": "Internet"}));
+        check(&wide, None, &[], false);
+        check(&wide, Some(less), &["feel"], false);
+        check(&wide, Some(all.clone()), &["look", "feel"], true);
+        check(&narrow, Some(all), &["look"], false);
     }
 
     #[test]

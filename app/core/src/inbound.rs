@@ -1,6 +1,7 @@
 //! What comes in: one shape for every channel, schedule, callback and caller.
 
 use crate::blob::BlobRef;
+use crate::configure::{self, Assignment};
 use crate::ids::{AgentId, ConversationId, PersonId, ScheduleId};
 use crate::message::Provenance;
 use jiff::Timestamp;
@@ -173,11 +174,16 @@ pub enum Command {
     Approve(String),
     /// `/deny CODE`.
     Deny(String),
+    /// `/configure PLUGIN KEY VALUE`; nothing where it is malformed.
+    Configure(Option<Assignment>),
 }
 
 impl Command {
     /// Recognises a command only when it is the whole text: a sentence about `/stop` is a message.
     pub fn parse(text: &str) -> Option<Self> {
+        if configure::is_configure(text) {
+            return Some(Self::Configure(configure::assignment(text)));
+        }
         let mut words = text.split_whitespace();
         let command = match words.next()?.to_lowercase().as_str() {
             "/stop" => Self::Stop,
@@ -186,6 +192,11 @@ impl Command {
             _ => return None,
         };
         words.next().is_none().then_some(command)
+    }
+
+    /// What a text is that came with files. None of them is obeyed, and of `/configure` nothing is kept.
+    pub fn beside_files(text: &str) -> Option<Self> {
+        configure::is_configure(text).then_some(Self::Configure(None))
     }
 }
 
@@ -228,5 +239,20 @@ mod tests {
         check("/approve ab12 thanks", None);
         check("/deny x", Some(Command::Deny("X".into())));
         check("", None);
+    }
+
+    #[test]
+    fn whatever_begins_with_configure_is_one_and_never_a_message() {
+        let check = |text, is_whole| {
+            let Some(Command::Configure(assigned)) = Command::parse(text) else {
+                panic!("it would be kept: {text}")
+            };
+            assert_eq!(assigned.is_some(), is_whole, "{text}");
+            assert_eq!(Command::beside_files(text), Some(Command::Configure(None)), "{text}");
+        };
+        check("/configure weather api_key a value", true);
+        check("/Configure weather", false);
+        assert_eq!(Command::beside_files("/stop"), None);
+        assert_eq!(Command::beside_files("look at this"), None);
     }
 }

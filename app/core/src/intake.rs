@@ -8,6 +8,7 @@
 //! stored; what happens in one chat is read in its order.
 
 use crate::StoreError;
+use crate::configure::is_configure;
 use crate::inbound::{Address, Chat};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -79,6 +80,15 @@ pub trait Listener: Send + Sync + 'static {
     /// What an arrival says. It never fails: what cannot be read is [`Happening::Nothing`].
     fn read(&self, account: &str, body: &[u8]) -> Happening;
 
+    /// What may be stored of an arrival in which `/configure` stands: all of it but what stands behind the word.
+    /// Of any other it is `None`, and the arrival is stored as it came. Unless a channel says more, nothing of such
+    /// an arrival is stored: it reads as [`Happening::Nothing`].
+    fn redacted(&self, account: &str, body: &[u8]) -> Option<Vec<u8>> {
+        let Happening::Wrote(written) = self.read(account, body) else { return None };
+        let quoted = written.quoted.as_ref().is_some_and(|quoted| is_configure(&quoted.text));
+        (quoted || is_configure(&written.text)).then(Vec::new)
+    }
+
     /// Says what became of a press of a button, so that it stops turning.
     ///
     /// # Errors
@@ -99,6 +109,17 @@ pub trait Listener: Send + Sync + 'static {
     /// # Errors
     /// The platform did not take it.
     async fn leave(&self, chat: &str) -> Result<(), ListenError>;
+
+    /// Deletes what somebody wrote in the chat with them alone. One that is gone already is deleted.
+    ///
+    /// # Errors
+    /// It is still there. Most platforms let nobody delete what another wrote.
+    async fn delete(&self, _written: &Written) -> Result<(), ListenError> {
+        Err(ListenError::Lasting {
+            reason: "this platform lets nobody delete what another wrote".to_owned(),
+            remedy: "whoever wrote it can delete it".to_owned(),
+        })
+    }
 
     /// A file that came with a message, as it is read.
     ///

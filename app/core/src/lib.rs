@@ -14,6 +14,7 @@ pub mod agent;
 pub mod approval;
 pub mod blob;
 pub mod clock;
+pub mod configure;
 pub mod conversation;
 pub mod crash;
 pub mod event;

@@ -157,7 +157,8 @@ impl Machine {
         let egress = plugin.record.egress;
         let network = network(egress, Vec::new());
         let of = self.of(name, &folders, user);
-        let order = launch(Purpose::Serve, &of, &self.settings, network);
+        let uv = self.shown_uv(Purpose::Serve).await;
+        let order = launch(Purpose::Serve, &of, &self.settings, uv.as_deref(), network);
         let launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
         let runner = Arc::new(LocalRunner {
             name: name.to_owned(),

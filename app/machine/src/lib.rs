@@ -4,6 +4,7 @@
 //! PluginRecord ─► Machine ── Home ──► app/sandbox: calls
 //!                    ├─ folders ─► state, kept results, what is mounted, sockets: one set for each plugin
 //!                    ├─ steps ───► a sandbox that bundles, one that builds
+//!                    ├─ programs ► what its entrypoints begin with is there, or is said to be missing
 //!                    └─ runner ──► a sandbox that serves; its end is seen, and told
 //! ```
 //!
@@ -21,6 +22,7 @@ mod machine;
 mod mounted;
 mod order;
 mod plugin;
+mod programs;
 mod record;
 mod runner;
 mod steps;
@@ -30,5 +32,6 @@ pub use error::{MachineError, StepError};
 pub use machine::{Machine, Settings};
 pub use order::APP;
 pub use plugin::LocalPlugin;
+pub use programs::Uv;
 pub use record::PluginRecord;
 pub use runner::LocalRunner;

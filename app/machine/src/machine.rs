@@ -23,6 +23,7 @@ use crate::folders::{Folders, PluginFolders, make, own, remove};
 use crate::mounted::give;
 use crate::order::Of;
 use crate::plugin::{LocalPlugin, not_ready};
+use crate::programs::Uv;
 use crate::record::PluginRecord;
 use crate::table::Table;
 
@@ -39,15 +40,17 @@ pub struct Settings {
     pub runner: PathBuf,
     /// Where folders of plugins are made.
     pub data_dir: PathBuf,
-    /// A folder of programs that tools find beside the system's, as `uv`.
+    /// A folder of programs that tools find beside the system's.
     pub programs: Option<PathBuf>,
+    /// Who has `uv`, where the system need not have it.
+    pub uv: Option<Arc<dyn Uv>>,
     /// Who listens on this machine and must not be reached from a sandbox: the look at its network tries them.
     pub denied: Vec<SocketAddr>,
 }
 
 impl Settings {
     pub fn new(runner: PathBuf, data_dir: PathBuf) -> Self {
-        Self { runner, data_dir, programs: None, denied: Vec::new() }
+        Self { runner, data_dir, programs: None, uv: None, denied: Vec::new() }
     }
 }
 
@@ -160,6 +163,7 @@ impl Machine {
                 no_internet: self.no_internet.clone(),
                 failed: same.and_then(|before| before.failed.clone()),
                 isolation: self.isolation.clone(),
+                step: before.and_then(|before| before.step),
                 record,
             })
         });
@@ -259,6 +263,11 @@ impl Machine {
         self.folders.of(uid).remove().await?;
         self.upkeep.lock().remove(uid);
         Ok(())
+    }
+
+    /// Says which step of a build a plugin is at.
+    pub(crate) fn note(&self, uid: &str, step: Option<&'static str>) {
+        self.table.put(uid, |now| now.map(|now| LocalPlugin { step, ..now.clone() }));
     }
 
     pub(crate) fn upkeep(&self, uid: &str) -> Arc<Upkeep> {

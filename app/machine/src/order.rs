@@ -13,6 +13,7 @@ use crate::machine::Settings;
 /// Where things are in a sandbox.
 const RUNNER: &str = "/famulus/runner";
 const PROGRAMS: &str = "/famulus/programs";
+const UV: &str = "/famulus/uv";
 const MOUNTED: &str = "/famulus/mounted";
 const ORDER: &str = "/famulus/order";
 const DOORS: &str = "/famulus/doors";
@@ -28,7 +29,7 @@ pub const APP: &str = "unix:/famulus/doors/app";
 /// The file of a step by which it says how it ended.
 pub(crate) const REPORT: &str = "report";
 
-const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Bytes and files that a plugin may keep.
 const STATE_BYTES: u64 = 900 << 20;
@@ -61,10 +62,12 @@ pub(crate) fn network(egress: Egress, also: Vec<SocketAddr>) -> LaunchNetwork {
     }
 }
 
+/// `uv`: the program of this name, where it is shown.
 pub(crate) fn launch(
     purpose: Purpose,
     of: &Of<'_>,
     settings: &Settings,
+    uv: Option<&Path>,
     network: LaunchNetwork,
 ) -> Launch {
     let folders = of.folders;
@@ -74,6 +77,9 @@ pub(crate) fn launch(
         written(folders.temporary(purpose), TEMPORARY),
     ];
     places.extend(settings.programs.clone().map(|programs| read(programs, PROGRAMS)));
+    places.extend(uv.map(|uv| read(uv.to_owned(), &format!("{UV}/uv"))));
+    let uvx = uv.map(|uv| uv.with_file_name("uvx")).filter(|uvx| uvx.is_file());
+    places.extend(uvx.map(|uvx| read(uvx, &format!("{UV}/uvx"))));
     match purpose {
         Purpose::Serve => places.extend([
             read(folders.mounted(), MOUNTED),
@@ -102,14 +108,21 @@ pub(crate) fn launch(
         user: of.user,
         places,
         network,
-        variables: variables(purpose, of, settings),
+        variables: variables(purpose, of, settings, uv.is_some()),
         command: [RUNNER.to_owned()].into_iter().chain(step).collect(),
     }
 }
 
 /// Nothing of it is secret.
-fn variables(purpose: Purpose, of: &Of<'_>, settings: &Settings) -> BTreeMap<String, String> {
-    let programs = settings.programs.as_ref().map_or_else(String::new, |_| format!("{PROGRAMS}:"));
+fn variables(
+    purpose: Purpose,
+    of: &Of<'_>,
+    settings: &Settings,
+    has_uv: bool,
+) -> BTreeMap<String, String> {
+    let programs = settings.programs.as_ref().map(|_| PROGRAMS);
+    let path: Vec<&str> =
+        programs.into_iter().chain(has_uv.then_some(UV)).chain([SYSTEM_PATH]).collect();
     let denied: Vec<String> = settings.denied.iter().map(ToString::to_string).collect();
     let report = match purpose {
         Purpose::Serve => KEPT,
@@ -130,8 +143,8 @@ fn variables(purpose: Purpose, of: &Of<'_>, settings: &Settings) -> BTreeMap<Str
         ("SCRATCH", TEMPORARY.to_owned()),
         ("TEMPORARY", TEMPORARY.to_owned()),
         ("TERMINATION_LOG", format!("{report}/{REPORT}")),
-        ("PATH", format!("{programs}{SYSTEM_PATH}")),
-        ("READABLE", PROGRAMS.to_owned()),
+        ("PATH", path.join(":")),
+        ("READABLE", format!("{PROGRAMS}:{UV}")),
         // The threads of an ordinary user's plugins are the user's.
         ("OWN_USER", of.user.is_some().to_string()),
         ("PROBE_CONTROL", APP.to_owned()),
@@ -174,7 +187,7 @@ mod tests {
         let own = folders.of("0b0e2a0c-1d7a-4a55-9c43-6d1d3c1f4a10");
         let of = Of { plugin: "p", folders: &own, root: folders.root(), user: Some(1_310_000) };
         let seen = |purpose| {
-            let order = launch(purpose, &of, &settings, LaunchNetwork::None);
+            let order = launch(purpose, &of, &settings, None, LaunchNetwork::None);
             let from = order.places.iter().filter_map(|place| place.from.clone());
             let below =
                 from.filter_map(|path| path.strip_prefix("/data/plugins").ok().map(Path::to_owned));
@@ -185,6 +198,12 @@ mod tests {
         let id = "6d1d3c1f4a10";
         let all =
             |names: &[&str]| names.iter().map(|name| format!("{id}/{name}")).collect::<Vec<_>>();
+        let uv = Path::new("/home/ada/.local/bin/uv");
+        let order = launch(Purpose::Build, &of, &settings, Some(uv), LaunchNetwork::None);
+        let home = |place: &&Place| place.from.as_ref().is_some_and(|it| it.starts_with("/home"));
+        let shown: Vec<&Place> = order.places.iter().filter(home).collect();
+        assert_eq!(shown, [&read(uv.to_owned(), "/famulus/uv/uv")], "and nothing beside it");
+        assert!(order.variables["FAMULUS_RUNNER_PATH"].starts_with("/famulus/uv:/usr/local"));
         assert_eq!(seen(Purpose::Serve), all(&["doors", "kept", "mounted", "state", "tmp"]));
         assert_eq!(seen(Purpose::Bundle), all(&["doors", "order", "step", "work"]));
         assert_eq!(seen(Purpose::Build), all(&["doors", "mounted", "state", "step", "work"]));

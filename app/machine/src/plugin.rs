@@ -18,6 +18,9 @@ pub(crate) struct Failed {
     pub(crate) why: NotReady,
 }
 
+/// The reason while the first revision is built.
+const BUILDING: &str = "Building";
+
 /// A plugin at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalPlugin {
@@ -35,6 +38,8 @@ pub struct LocalPlugin {
     pub(crate) failed: Option<Failed>,
     /// How a sandbox that it had was held.
     pub(crate) isolation: Option<String>,
+    /// How far its build is, in words.
+    pub(crate) step: Option<&'static str>,
 }
 
 impl LocalPlugin {
@@ -79,7 +84,11 @@ impl KnownPlugin for LocalPlugin {
         }
         if record.revision.is_none() {
             let pending = || not_ready("Pending", "no revision of it was built yet");
-            return Some(record.trouble.clone().unwrap_or_else(pending));
+            let trouble = record.trouble.clone().unwrap_or_else(pending);
+            return Some(match self.step.filter(|_| trouble.reason == BUILDING) {
+                Some(step) => not_ready(BUILDING, step),
+                None => trouble,
+            });
         }
         if record.permitted.is_empty() {
             return Some(not_ready("NothingPermitted", "the owner permits none of its tools"));
@@ -164,6 +173,7 @@ mod tests {
             no_internet: Some(not_ready("NoInternet", "m")),
             failed: None,
             isolation: None,
+            step: None,
         }
     }
 
@@ -185,6 +195,21 @@ mod tests {
         check(&|it| it.failed = Some(failed.clone()), None, "RunnerFailing");
         check(&|it| it.record.suspended = true, Some("Suspended"), "Suspended");
         check(&|it| it.record.revision = None, Some("Pending"), "Pending");
+        let built = |it: &mut LocalPlugin| {
+            it.record.revision = None;
+            it.record.trouble = Some(not_ready("Building", "it is being built"));
+            it.step = Some("its init script runs");
+        };
+        check(&built, Some("Building"), "Building");
+        let mut underway = plugin();
+        built(&mut underway);
+        assert_eq!(underway.says().message, "its init script runs");
+        underway.record.trouble = Some(not_ready("InitFailed", "no room"));
+        assert_eq!(
+            underway.says().message,
+            "no room",
+            "what failed stays said while another is fetched"
+        );
         check(&|it| it.record.permitted.clear(), Some("NothingPermitted"), "NothingPermitted");
         check(&|it| it.record.egress = Egress::Internet, Some("NoInternet"), "NoInternet");
         // Whatever else is the case: where nothing runs, that is what has to be said.

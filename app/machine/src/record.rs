@@ -35,7 +35,8 @@ pub struct PluginRecord {
 }
 
 impl PluginRecord {
-    pub(crate) fn permits(&self, tool: &str) -> bool {
+    /// Whether a tool may be called.
+    pub fn permits(&self, tool: &str) -> bool {
         self.permitted.iter().any(|name| name == "*" || name == tool)
     }
 }

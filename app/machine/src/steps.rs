@@ -92,10 +92,19 @@ impl Machine {
     /// # Errors
     /// In words for the owner; what serves goes on serving.
     pub async fn build(&self, uid: &str) -> Result<Built, StepError> {
+        let built = self.make(uid).await;
+        self.note(uid, None);
+        built
+    }
+
+    async fn make(&self, uid: &str) -> Result<Built, StepError> {
         let upkeep = self.upkeep(uid);
         let _one = upkeep.stepping.lock().await;
-        let plugin = self.held(uid)?;
+        self.held(uid)?;
         let folders = self.folders.of(uid);
+        self.provide(uid, &folders, &upkeep.removed).await?;
+        self.note(uid, Some("its packages are fetched, and its init script runs"));
+        let plugin = self.held(uid)?;
         let user = self.folders.take(&folders, Purpose::Build).await?;
         self.open_door(uid, &folders, user).await?;
         give(&plugin, &folders, user)?;
@@ -179,7 +188,8 @@ impl Machine {
         };
         let path = of.folders.work().join(REPORT);
         remove(&path)?;
-        let order = launch(purpose, of, &self.settings, network);
+        let uv = self.shown_uv(purpose).await;
+        let order = launch(purpose, of, &self.settings, uv.as_deref(), network);
         let mut launcher = Launcher::start(&self.settings.runner, &order, &self.tasks)?;
         let log = launcher.log();
         let step = tokio::select! {

@@ -41,7 +41,9 @@ impl Reconciler {
             let next = self.to_build(&row).filter(|next| tried.as_ref() != Some(next));
             let Some(revision) = next else { return Ok(()) };
             self.build_one(&row, &revision).await?;
-            match self.tell(name).await {
+            let told = self.tell(name).await;
+            self.ended.notify_one();
+            match told {
                 Ok(_) | Err(ManageError::NoPlugin(_)) => tried = Some(revision),
                 Err(error) => return Err(error),
             }

@@ -1,11 +1,12 @@
 //! What a source is, fetched and offered. Nothing of it runs.
 
-use famulus_core::plugin::{Description, ManageError, Offer, PluginRow, PluginSource};
+use famulus_core::plugin::{
+    Description, ManageError, Offer, PluginRow, PluginSource, rules::invalid,
+};
 use famulus_protocol::revision::Bundled;
 use uuid::Uuid;
 
 use crate::builds::trouble;
-use crate::names::invalid;
 use crate::reconciler::{Reconciler, refused};
 use crate::record::build_source;
 

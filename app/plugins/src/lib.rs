@@ -3,7 +3,8 @@
 //! ```text
 //! ManagedPlugins ─► Reconciler ─► PluginRows: what is wanted, durable before anything is done
 //!                      ├─────► Machine: fetched, built, served, removed
-//!                      └─────► builds: what is wanted and does not serve yet, also after a restart
+//!                      ├─────► builds: what is wanted and does not serve yet, also after a restart
+//!                      └─────► news: how builds ended, for the owner who is not waiting any more
 //! ```
 //!
 //! Refuses to know how sandboxes are made, and who asks.
@@ -13,7 +14,7 @@
 
 mod builds;
 mod fetch;
-mod names;
+mod news;
 mod reconciler;
 mod record;
 

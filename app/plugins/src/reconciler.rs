@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use famulus_core::Clock;
 use famulus_core::plugin::{
     Change, Description, Granted, InstalledPlugin, InstalledPlugins, ManageError, ManagedPlugins,
     Offer, PluginEvent, PluginRow, PluginRows, PluginSource, Revisions, SandboxLevel,
+    rules::{self, invalid, named},
 };
 use famulus_core::sandbox::SandboxError;
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
 use famulus_machine::{Machine, MachineError};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
-use crate::names::{invalid, named};
 use crate::record::record;
 
 /// What it works with.
@@ -26,6 +28,7 @@ pub struct Needs {
     pub revisions: Arc<dyn Revisions>,
     /// Hosts with port that sources may be fetched from although their addresses are private.
     pub allow_hosts: Vec<String>,
+    pub clock: Arc<dyn Clock>,
     pub tasks: Tasks,
 }
 
@@ -38,6 +41,10 @@ pub struct Reconciler {
     fetching: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// What is wanted, and what the machine was told of it, change together: nobody is told of one that is gone.
     telling: tokio::sync::Mutex<()>,
+    /// A build ended.
+    pub(crate) ended: Notify,
+    /// Since when this process answers.
+    pub(crate) opened: Timestamp,
 }
 
 impl Reconciler {
@@ -47,11 +54,14 @@ impl Reconciler {
     /// # Errors
     /// What is wanted cannot be read.
     pub async fn open(needs: Needs) -> Result<Arc<Self>, ManageError> {
+        let opened = needs.clock.now();
         let reconciler = Arc::new_cyclic(|own| Self {
             needs,
             own: Weak::clone(own),
             fetching: Mutex::default(),
             telling: tokio::sync::Mutex::default(),
+            ended: Notify::new(),
+            opened,
         });
         let mut kept = Vec::new();
         for row in reconciler.needs.rows.plugin_rows().await? {
@@ -144,22 +154,7 @@ impl ManagedPlugins for Reconciler {
         let lock = self.fetching(name);
         let _one = lock.lock().await;
         let row = self.row(name).await?;
-        let source = match (change, row.source.clone()) {
-            (Change::Files(files), PluginSource::Inline { .. }) => PluginSource::Inline { files },
-            (Change::Again, source @ PluginSource::Git { .. }) => source,
-            (Change::Ref(r#ref), PluginSource::Git { url, .. }) => PluginSource::Git { url, r#ref },
-            (Change::Files(_), PluginSource::Git { url, .. }) => {
-                return Err(invalid(format!(
-                    "the plugin `{name}` is from {url}, where its files are changed; remove it and install \
-                     the files to keep your own"
-                )));
-            }
-            (Change::Again | Change::Ref(_), PluginSource::Inline { .. }) => {
-                return Err(invalid(format!(
-                    "the plugin `{name}` is of files that were sent; send the new ones to update it"
-                )));
-            }
-        };
+        let source = rules::changed(name, row.source.clone(), change)?;
         let offer = self.fetch(&row, &source, who).await?;
         self.tell(name).await?;
         Ok(offer)
@@ -189,16 +184,8 @@ impl ManagedPlugins for Reconciler {
         let newest = row.offered.as_deref();
         let newest = newest.or_else(|| row.wanted.as_ref().map(|wanted| wanted.revision.as_str()));
         let described = self.described(newest).await?;
-        let known: Vec<String> = described
-            .map(|described| described.config.into_iter().map(|known| known.key).collect())
-            .unwrap_or_default();
-        if value.is_some() && !known.iter().any(|known| known == key) {
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let key = key.chars().take(64).collect::<String>();
-            return Err(invalid(format!(
-                "the plugin `{name}` has no key `{}`; its keys are: {known}",
-                key.escape_debug()
-            )));
+        if value.is_some() {
+            rules::has_key(name, key, described.as_ref())?;
         }
         let machine = &self.needs.machine;
         let mut values = machine.configured(&row.uid).map_err(|error| refused(&error))?;
@@ -224,25 +211,11 @@ impl ManagedPlugins for Reconciler {
             return Err(invalid(format!("nothing of the plugin `{name}` has served yet")));
         };
         let history = self.needs.rows.plugin_history(&row.uid).await?;
-        let served = history.into_iter().rev().filter(|event| event.what == "serves");
-        let earlier: Vec<String> = served
-            .filter_map(|event| event.revision)
-            .filter(|earlier| *earlier != serving.revision)
-            .collect();
-        let to = match revision {
-            Some(asked) => earlier.iter().find(|earlier| *earlier == asked),
-            None => earlier.first(),
-        };
-        let Some(to) = to else {
-            return Err(invalid(format!(
-                "no such earlier revision of `{name}` has served; `famulus plugin history {name}` names \
-                 those that have"
-            )));
-        };
-        if self.described(Some(to)).await?.is_none() {
+        let to = rules::earlier(name, history, "serves", &serving.revision, revision)?;
+        if self.described(Some(&to)).await?.is_none() {
             return Err(invalid(format!("{to} is not kept any more; update `{name}` instead")));
         }
-        let again = Granted { revision: to.clone(), ..serving.clone() };
+        let again = Granted { revision: to, ..serving.clone() };
         self.needs.rows.want_again(&row.uid, &again, who).await?;
         self.follow(name).await?;
         Ok(again.revision)
@@ -258,6 +231,10 @@ impl ManagedPlugins for Reconciler {
     async fn history(&self, name: &str) -> Result<Vec<PluginEvent>, ManageError> {
         let row = self.row(name).await?;
         Ok(self.needs.rows.plugin_history(&row.uid).await?)
+    }
+
+    async fn source(&self, name: &str) -> Result<PluginSource, ManageError> {
+        Ok(self.row(name).await?.source)
     }
 
     fn level(&self) -> Option<SandboxLevel> {

@@ -132,7 +132,7 @@ impl Arrivals {
             };
         self.identities.seen(known.identity, &first.chat.id).await?;
         let caller = caller(door, &known);
-        if let Some(answered) = self.command(&caller, &known, door, first).await? {
+        if let Some(answered) = self.command(&caller, &known, door, first, platform).await? {
             return Ok(answered);
         }
         let (attachments, missing) = self.fetched(door, &caller, parts, platform).await?;
@@ -192,7 +192,7 @@ impl Arrivals {
         let (code, yes) = match command {
             Command::Approve(code) => (code, true),
             Command::Deny(code) => (code, false),
-            Command::Stop => return Ok(None),
+            Command::Stop | Command::Configure(_) => return Ok(None),
         };
         let caller = caller(door, &known);
         let decided =
@@ -255,13 +255,16 @@ impl Arrivals {
         known: &Known,
         door: &Door,
         written: &Written,
+        platform: &dyn Listener,
     ) -> Result<Option<Arrived>, ArriveError> {
-        if written.forwarded.is_some() || !written.files.is_empty() {
+        if written.forwarded.is_some() {
             return Ok(None);
         }
+        let alone = written.files.is_empty();
         let begins = written.text.trim() == "/start" || written.text.starts_with("/start ");
-        let is_home = written.text.trim().eq_ignore_ascii_case("/home");
-        let command = Command::parse(&written.text);
+        let begins = alone && begins;
+        let is_home = alone && written.text.trim().eq_ignore_ascii_case("/home");
+        let command = command_in(written);
         if command.is_none() && !begins && !is_home {
             return Ok(None);
         }
@@ -274,6 +277,9 @@ impl Arrivals {
                 words::HOME.to_owned()
             }
             None => words::hello(&caller.person.name),
+            Some(Command::Configure(asked)) => {
+                self.configured(caller, written, platform, asked).await?
+            }
             Some(command) => {
                 let entry = Entry { reply: written.reply.clone(), kind: written.chat.kind };
                 match self.reception.obey(caller, &entry, door.agent, None, command).await {
@@ -285,7 +291,7 @@ impl Arrivals {
                 }
             }
         };
-        let key = format!("{} answer {}", door.channel, written.key);
+        let key = answer_key(door, written);
         let person = Some(caller.person.id);
         self.tell.tell(&key, &written.reply, person, &answer).await?;
         Ok(Some(Arrived::Answered))
@@ -303,7 +309,13 @@ fn secret_in(written: &Written) -> Option<&str> {
     Some(secret).filter(is_one)
 }
 
-fn caller(door: &Door, known: &Known) -> Caller {
+/// What somebody wrote, where it is a command.
+pub(crate) fn command_in(written: &Written) -> Option<Command> {
+    let alone = written.files.is_empty();
+    if alone { Command::parse(&written.text) } else { Command::beside_files(&written.text) }
+}
+
+pub(crate) fn caller(door: &Door, known: &Known) -> Caller {
     let acts = known.person.role == Role::Owner && door.owner_acts;
     let scope = if acts { Scope::Owner } else { Scope::Chat };
     Caller { person: known.person.clone(), token: None, scope }
@@ -312,6 +324,11 @@ fn caller(door: &Door, known: &Known) -> Caller {
 /// By which the code of a stranger is told once.
 fn code_key(door: &Door, written: &Written) -> String {
     format!("{} code {}", door.channel, written.key)
+}
+
+/// By which what somebody wrote is answered once.
+pub(crate) fn answer_key(door: &Door, written: &Written) -> String {
+    format!("{} answer {}", door.channel, written.key)
 }
 
 /// An album is one message, whichever of its parts comes first.

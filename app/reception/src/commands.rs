@@ -1,6 +1,6 @@
 //! Commands: messages that are obeyed before anything is queued, and never kept.
 
-use crate::{ReceiveError, Reception};
+use crate::{ReceiveError, Reception, words};
 use famulus_core::{
     approval::{Approval, ApprovalState, Decide, Decided},
     conversation::NewConversation,
@@ -25,6 +25,17 @@ pub enum Outcome {
     /// The question had been answered, or its time had run out.
     Closed(ApprovalState),
     NoQuestion,
+    /// The key of the plugin has a value now.
+    Configured {
+        plugin: String,
+        key: String,
+    },
+    /// The key was not set, and why.
+    NotConfigured(String),
+    /// It was no `/configure PLUGIN KEY VALUE`.
+    Malformed,
+    /// Keys are set by the owner alone.
+    NotTheOwners,
 }
 
 impl fmt::Display for Outcome {
@@ -36,6 +47,10 @@ impl fmt::Display for Outcome {
             Self::Decided { yes: false, approval } => write!(f, "Denied: {}", approval.summary),
             Self::Closed(state) => write!(f, "Too late: it is {}.", state.word()),
             Self::NoQuestion => f.write_str("There is no question with this code."),
+            Self::Configured { plugin, key } => write!(f, "`{key}` of `{plugin}` is set."),
+            Self::NotConfigured(why) => write!(f, "Nothing was set: {why}."),
+            Self::Malformed => f.write_str(words::MALFORMED),
+            Self::NotTheOwners => f.write_str(words::NOT_THE_OWNERS),
         }
     }
 }
@@ -65,6 +80,7 @@ impl Reception {
             }
             Command::Approve(code) => self.answer(caller, code, true).await?,
             Command::Deny(code) => self.answer(caller, code, false).await?,
+            Command::Configure(asked) => self.configure(caller, asked).await?,
         };
         Ok((id, outcome))
     }

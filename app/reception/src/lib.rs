@@ -9,6 +9,7 @@
 
 mod arrive;
 mod commands;
+mod configure;
 mod error;
 mod fetch;
 mod files;

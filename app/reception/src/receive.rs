@@ -11,6 +11,7 @@ use famulus_core::{
     ids::ConversationId,
     inbound::{Command, Inbound},
     person::Caller,
+    plugin::ManagedPlugins,
     sent::{Entry, Sent, inbound},
 };
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Reception {
     pub desk: Arc<dyn Desk>,
     pub viewers: Arc<dyn Viewers>,
     pub clock: Arc<dyn Clock>,
+    /// Who sees to plugins.
+    pub managed: Arc<dyn ManagedPlugins>,
 }
 
 /// What became of something that was sent.
@@ -54,10 +57,12 @@ impl Reception {
         mut sent: Sent,
         files: Vec<File<'_>>,
     ) -> Result<Received, ReceiveError> {
-        if files.is_empty()
-            && sent.attachments.is_empty()
-            && let Some(command) = Command::parse(&sent.text)
-        {
+        let command = if files.is_empty() && sent.attachments.is_empty() {
+            Command::parse(&sent.text)
+        } else {
+            Command::beside_files(&sent.text)
+        };
+        if let Some(command) = command {
             let Sent { agent, conversation, .. } = sent;
             let (conversation, outcome) =
                 self.obey(caller, &entry, agent, conversation, command).await?;

@@ -20,6 +20,25 @@ pub(crate) fn hello(name: &str) -> String {
 /// To whoever wants to be reached where they write.
 pub(crate) const HOME: &str = "What I ask and what I send you of myself comes here from now on. `/home` elsewhere changes it.";
 
+/// To whoever wrote `/configure` in another way than it is read.
+pub(crate) const MALFORMED: &str =
+    "Write it as `/configure PLUGIN KEY VALUE`, in a message of its own and without files.";
+
+/// To whoever is not the owner, or may not act as the owner where they write.
+pub(crate) const NOT_THE_OWNERS: &str = "Only the owner sets keys of plugins.";
+
+/// Where the reason would tell the value.
+pub(crate) const REFUSED: &str =
+    "the value was refused; `famulus plugin configure` in a terminal says why";
+
+/// Where the database will not have it.
+pub(crate) const UNSTORED: &str = "the database refused it; the log of the server says why";
+
+/// About the message that the value stands in.
+pub(crate) const DELETED: &str = "I deleted your message.";
+pub(crate) const NOT_DELETED: &str =
+    "I cannot delete your message: delete it yourself if the value stands in it.";
+
 /// To a group.
 pub(crate) const GROUP: &str = "I do not serve groups yet, so I leave. Write to me directly.";
 

@@ -1,11 +1,12 @@
 //! The running assistant: every component built with what it asks for, and every task named.
 
 use crate::{
-    channels::{self, ArrivalWorker, Growing},
+    channels::{self, ArrivalWorker, Growing, Intake},
     config::Config,
     deliveries::DeliveryWorker,
     notices::Notices,
-    plugins::{Plugins, fixed_tokens},
+    plugin_news,
+    plugins::{Opened, Plugins, fixed_tokens},
     questions,
     speech::Speech,
     sweeps::Sweeps,
@@ -135,7 +136,7 @@ impl App {
         let hearing: Vec<String> = rules.keys().cloned().collect();
         store.know_homes(channels::homes(&channels));
         let idle_tools = plugins.idle_tools();
-        let plugins = plugins.open(&store, tasks).await?;
+        let Opened { ports: plugins, news } = plugins.open(&store, &clock, tasks).await?;
         let ports = Ports {
             clock: Arc::clone(&clock),
             knowledge: everything.clone(),
@@ -219,6 +220,12 @@ impl App {
                 ),
             ),
         );
+        if let Some(news) = news {
+            let (notices, shutdown) = (notices.clone(), shutdown.clone());
+            tasks.spawn_loop("plugins.news", OnExit::Restart, move || {
+                plugin_news::tell(news.clone(), notices.clone(), shutdown.clone())
+            });
+        }
         let unknown = Arc::new(Notify::new());
         {
             let (notices, news, shutdown) = (notices.clone(), unknown.clone(), shutdown.clone());
@@ -243,28 +250,36 @@ impl App {
                 ),
             ),
         );
-        let reception =
-            Reception { desk: everything.clone(), viewers: hub.clone(), clock: Arc::clone(&clock) };
-        for (name, channel) in channels.iter() {
-            let Some(listener) = channel.listener() else { continue };
-            let (store, name, shutdown) = (store.clone(), name.clone(), shutdown.clone());
-            tasks.spawn_loop("channels.listener", OnExit::Restart, move || {
-                channels::listen(store.clone(), name.clone(), listener.clone(), shutdown.clone())
-            });
-        }
-        if !rules.is_empty() {
-            let arrivals = Arrivals {
+        let reception = Reception {
+            desk: everything.clone(),
+            viewers: hub.clone(),
+            clock: Arc::clone(&clock),
+            managed: Arc::clone(&plugins.managed),
+        };
+        let intake = Intake {
+            arrivals: Arrivals {
                 reception: reception.clone(),
                 identities: everything.clone(),
                 tell: everything.clone(),
-            };
+            },
+            rules,
+            file_bytes: config.api.upload_bytes,
+            day_bytes: config.channels.day_bytes,
+        };
+        for (name, channel) in channels.iter() {
+            let Some(listener) = channel.listener() else { continue };
+            let (store, name, shutdown) = (store.clone(), name.clone(), shutdown.clone());
+            let intake = intake.clone();
+            tasks.spawn_loop("channels.listener", OnExit::Restart, move || {
+                let (store, name, listener) = (store.clone(), name.clone(), listener.clone());
+                channels::listen(store, name, listener, intake.clone(), shutdown.clone())
+            });
+        }
+        if !intake.rules.is_empty() {
             let worker = ArrivalWorker {
                 store: store.clone(),
                 channels: channels.clone(),
-                rules,
-                arrivals,
-                file_bytes: config.api.upload_bytes,
-                day_bytes: config.channels.day_bytes,
+                intake,
                 max_attempts: config.queue.max_attempts,
             };
             tasks.spawn(

@@ -4,10 +4,11 @@ use crate::{
     config,
     no_sandboxes::{self, NoSandboxes},
 };
-use famulus_cluster::{Cluster, ConnectError};
+use famulus_cluster::{Cluster, ConnectError, Managed};
 use famulus_core::{
+    Clock,
     agent::Grants,
-    plugin::{InstalledPlugins, ManageError, ManagedPlugins, Unmanaged},
+    plugin::{InstalledPlugins, ManageError, ManagedPlugins, Unmanaged, news::PluginNews},
     runner::{Door, Runners},
     sandbox::Sandboxes,
     tool::Tools,
@@ -53,6 +54,13 @@ pub struct Ports {
     pub installed: Option<Installed>,
 }
 
+/// What reaches plugins, and what is new of them.
+pub(crate) struct Opened {
+    pub(crate) ports: Ports,
+    /// Who knows how builds ended, where that is told.
+    pub(crate) news: Option<Arc<dyn PluginNews>>,
+}
+
 /// The plugins that there are, and how many bundles of each are kept.
 #[derive(Clone)]
 pub struct Installed {
@@ -82,16 +90,22 @@ impl Plugins {
         if matches!(self, Self::Disabled) { &TOOLS } else { &[] }
     }
 
-    pub(crate) async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, OpenError> {
+    pub(crate) async fn open(
+        self,
+        store: &Store,
+        clock: &Arc<dyn Clock>,
+        tasks: &Tasks,
+    ) -> Result<Opened, OpenError> {
+        let without_news = |ports| Opened { ports, news: None };
         match self {
-            Self::Disabled => Ok(Ports {
+            Self::Disabled => Ok(without_news(Ports {
                 sandboxes: Arc::new(NoSandboxes),
                 runners: Arc::new(NoSandboxes),
                 managed: Arc::new(Unmanaged(no_sandboxes::WHY)),
                 installed: None,
-            }),
-            Self::Machine(machine) => machine.open(store, tasks).await,
-            Self::Given(ports) => Ok(ports),
+            })),
+            Self::Machine(machine) => machine.open(store, clock, tasks).await,
+            Self::Given(ports) => Ok(without_news(ports)),
             Self::Cluster(cluster) => {
                 let config::Cluster {
                     sandbox_namespace,
@@ -108,22 +122,27 @@ impl Plugins {
                     timeouts: Timeouts::default(),
                 };
                 let store = Arc::new(store.clone());
+                let revisions = store.clone();
                 let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store };
                 let calls = Cluster::connect(config, needed, tasks).await?;
                 let installed = Some(Installed { plugins: calls.home().clone(), kept_bundles });
-                let managed = Arc::new(Unmanaged(RESOURCES));
-                Ok(Ports { sandboxes: calls.clone(), runners: calls, managed, installed })
+                let managed = Managed::new(calls.home().clone(), revisions, Arc::clone(clock));
+                let managed = Arc::new(managed);
+                let (sandboxes, runners) = (calls.clone(), calls);
+                let ports = Ports { sandboxes, runners, managed: managed.clone(), installed };
+                Ok(Opened { ports, news: Some(managed) })
             }
         }
     }
 }
 
-/// How it is done in a cluster.
-const RESOURCES: &str =
-    "in a cluster each is a Plugin resource; apply, change or delete it in the sandbox namespace";
-
 impl Machine {
-    async fn open(self, store: &Store, tasks: &Tasks) -> Result<Ports, OpenError> {
+    async fn open(
+        self,
+        store: &Store,
+        clock: &Arc<dyn Clock>,
+        tasks: &Tasks,
+    ) -> Result<Opened, OpenError> {
         let Self { settings, doors, allow_hosts } = self;
         let machine = LocalMachine::open(settings, doors, tasks).await?;
         let store = Arc::new(store.clone());
@@ -131,11 +150,14 @@ impl Machine {
         let url = famulus_machine::APP.to_owned();
         let calls = Calls::start(machine.clone(), url, Timeouts::default(), needed, tasks);
         let calls = calls.map_err(|error| OpenError::Client(error.into()))?;
-        let (rows, revisions, tasks) = (store.clone(), store, tasks.clone());
-        let needs = Needs { machine, rows, revisions, allow_hosts, tasks };
+        let (rows, revisions) = (store.clone(), store);
+        let (clock, tasks) = (Arc::clone(clock), tasks.clone());
+        let needs = Needs { machine, rows, revisions, allow_hosts, clock, tasks };
         let reconciler = Reconciler::open(needs).await?;
         let installed = Some(Installed { plugins: reconciler.clone(), kept_bundles: KEPT_BUNDLES });
-        Ok(Ports { sandboxes: calls.clone(), runners: calls, managed: reconciler, installed })
+        let (sandboxes, runners) = (calls.clone(), calls);
+        let ports = Ports { sandboxes, runners, managed: reconciler.clone(), installed };
+        Ok(Opened { ports, news: Some(reconciler) })
     }
 }
 
@@ -184,7 +206,7 @@ mod tests {
                     revisions: revisions.clone(),
                     late: revisions,
                     blobs: Arc::<FakeBlobs>::default(),
-                    managed: Arc::new(Unmanaged(RESOURCES)),
+                    managed: Arc::new(Unmanaged(no_sandboxes::WHY)),
                 },
                 clock,
             };

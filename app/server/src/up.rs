@@ -12,6 +12,7 @@ use crate::{
     reload::{Reach, Reload},
     say,
     token::{self, FirstToken},
+    uv::Uv,
 };
 use anyhow::Context;
 use famulus_api::Listeners;
@@ -220,6 +221,7 @@ fn plugins(
     };
     let mut settings = Settings::new(runner, data_dir.to_owned());
     let denied = listeners.into_iter().map(TcpListener::local_addr);
+    settings.uv = Some(Arc::new(Uv::below(data_dir)));
     settings.denied = denied.collect::<Result<_, _>>().context("no address of its own")?;
     let (doors, opened) = mpsc::channel(DOORS);
     let allow_hosts = config.plugins.allow_hosts.clone();

@@ -232,9 +232,21 @@ fn edit_buttons(world: &mut World, parameters: &Parameters) -> Done {
 }
 
 fn delete(world: &mut World, parameters: &Parameters) -> Done {
-    let found = find(world, parameters).map(|message| (message.chat, message.id));
-    let (chat, id) = found.ok_or_else(|| bad("message to delete not found"))?;
-    world.messages.retain(|message| (message.chat, message.id) != (chat, id));
+    let asked = parameters.number("chat_id").zip(parameters.number("message_id"));
+    let asked = asked.ok_or_else(|| bad("message identifier is not specified"))?;
+    if find(world, parameters).is_some() {
+        world.messages.retain(|message| (message.chat, message.id) != asked);
+        return Ok(json!(true));
+    }
+    if !world.written.contains(&asked) {
+        return Err(bad("message to delete not found"));
+    }
+    // What others wrote a bot deletes in the chat with them alone.
+    if asked.0 < 0 {
+        return Err(bad("message can't be deleted"));
+    }
+    world.written.remove(&asked);
+    world.deleted.push(asked);
     Ok(json!(true))
 }
 

@@ -122,6 +122,7 @@ impl Telegram {
         let mut world = self.world();
         let id = world.message_id(chat.id);
         world.blocked.remove(&chat.id);
+        world.written.insert((chat.id, id));
         let message = updates::message(user, chat, id, fields);
         world.tell(kind, message);
         drop(world);
@@ -248,6 +249,11 @@ impl Telegram {
     /// Chats that the bot left.
     pub fn left(&self) -> Vec<i64> {
         self.world().left.clone()
+    }
+
+    /// What people wrote and the bot deleted: chat and number.
+    pub fn deleted(&self) -> Vec<(i64, i64)> {
+        self.world().deleted.clone()
     }
 
     /// Counts messages and updates from here on: a bot takes a number that it knows for a repetition.

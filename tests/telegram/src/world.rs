@@ -58,6 +58,10 @@ pub(crate) struct World {
     pub(crate) answered: Vec<(String, String)>,
     /// Chats that the bot left.
     pub(crate) left: Vec<i64>,
+    /// What people wrote and is there: chat and number.
+    pub(crate) written: BTreeSet<(i64, i64)>,
+    /// What the bot deleted of it.
+    pub(crate) deleted: Vec<(i64, i64)>,
     pub(crate) drafts: Vec<(i64, String)>,
     pub(crate) actions: Vec<(i64, String)>,
     /// Every call: method and parameters, without what was uploaded.
@@ -82,6 +86,8 @@ impl World {
             moved: BTreeMap::new(),
             answered: Vec::new(),
             left: Vec::new(),
+            written: BTreeSet::new(),
+            deleted: Vec::new(),
             drafts: Vec::new(),
             actions: Vec::new(),
             calls: Vec::new(),

@@ -4,18 +4,17 @@ use super::Runner;
 use crate::{
     app::App,
     body::{announced, collect, drain, parse, too_large},
-    handlers::{Answer, gone},
+    handlers::{Answer, gone, plugin_files::tar},
     problem::{Kind, Problem},
 };
 use axum::{
-    body::Body,
     extract::{Path, Request, State},
-    http::{StatusCode, header},
+    http::StatusCode,
     response::IntoResponse as _,
 };
 use famulus_core::plugin::{BUNDLE_BYTES, Description};
 use famulus_store::{BundleError, Describe};
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use std::{io, sync::Arc};
 
 /// Bytes of a description: of a plugin with hundreds of tools.
@@ -86,12 +85,7 @@ pub(super) async fn read(
     let digest = digest(&hex)?;
     let found = app.api.store.bundle(&runner.plugin, &digest).await?;
     let (size, stream) = found.ok_or_else(|| unknown(&digest))?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/x-tar".to_owned()),
-        (header::CONTENT_LENGTH, size.to_string()),
-    ];
-    let body = Body::from_stream(stream.map_err(io::Error::other));
-    Ok((StatusCode::OK, headers, body).into_response())
+    Ok(tar(size, stream))
 }
 
 fn digest(hex: &str) -> Result<String, Problem> {

@@ -20,7 +20,7 @@ impl JsonSchema for ChatRequest {
             "type": "object",
             "description": "What is not of the type that is said counts as absent, but for `async`.",
             "properties": {
-                "message": said("A string: the text. `/stop`, `/approve CODE` and `/deny CODE` are commands."),
+                "message": said("A string: the text. `/stop`, `/approve CODE`, `/deny CODE` and `/configure PLUGIN KEY VALUE` are commands."),
                 "source": said("`cli` or anything else, which is `http`."),
                 "sender": said("A string: whom the caller speaks for; shown to the model, never an identity."),
                 "attachments": {

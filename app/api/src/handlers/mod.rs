@@ -19,6 +19,7 @@ pub(crate) mod messages;
 pub(crate) mod outbox;
 pub(crate) mod pairings;
 pub(crate) mod people;
+pub(crate) mod plugin_files;
 pub(crate) mod plugin_life;
 pub(crate) mod plugins;
 pub(crate) mod queue;

@@ -171,6 +171,7 @@ impl From<ManageError> for Problem {
         let said = error.to_string();
         match error {
             ManageError::Store(error) => error.into(),
+            ManageError::Edit(error) => error.into(),
             ManageError::NoPlugin(name) => {
                 Self::missing(&format!("plugin `{name}`"), "GET /v1/plugins")
             }

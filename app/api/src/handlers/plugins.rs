@@ -62,7 +62,7 @@ pub(crate) struct Plugin {
     ready: bool,
     reason: String,
     message: String,
-    revision: Option<String>,
+    pub(crate) revision: Option<String>,
     commit: Option<String>,
     /// What of it may be called.
     tools: Vec<String>,

@@ -3,7 +3,14 @@
 use super::{Header, Route};
 use crate::handlers as h;
 use famulus_core::{
-    agent::Agent, blob::BlobRef, knowledge::Knowledge, person::Person, plugin::Offer,
+    agent::Agent,
+    blob::BlobRef,
+    knowledge::Knowledge,
+    person::Person,
+    plugin::{
+        Offer,
+        editing::{FileContent, FileList},
+    },
     schedule::Schedule,
 };
 
@@ -298,6 +305,63 @@ pub(crate) fn table() -> Vec<Route> {
         .takes::<h::plugin_life::RollBack>()
         .gives::<h::plugins::Plugin>()
         .status(202)
+        .errors(&[404, 409, 422]),
+        Route::post(
+            "/v1/plugins/{name}/create",
+            h::plugin_files::create,
+            "Make a plugin that is written here, empty or from a template; nothing of it runs",
+        )
+        .owner()
+        .takes::<h::plugin_files::PluginDraft>()
+        .gives::<Offer>()
+        .status(201)
+        .errors(&[409, 422]),
+        Route::get("/v1/plugins/{name}/files", h::plugin_files::list, "Its files, as saved last")
+            .owner()
+            .gives::<FileList>()
+            .errors(&[404, 409, 422]),
+        Route::post(
+            "/v1/plugins/{name}/files",
+            h::plugin_files::edit,
+            "Write, delete and move files, all in one revision; nothing of it runs",
+        )
+        .owner()
+        .takes::<h::plugin_files::FileEdits>()
+        .gives::<Offer>()
+        .errors(&[404, 409, 422]),
+        Route::get(
+            "/v1/plugins/{name}/files/{*path}",
+            h::plugin_files::read,
+            "A file of it, as saved last",
+        )
+        .owner()
+        .gives::<FileContent>()
+        .errors(&[404, 409, 422]),
+        Route::put(
+            "/v1/plugins/{name}/files/{*path}",
+            h::plugin_files::write,
+            "Write a file; nothing of it runs",
+        )
+        .owner()
+        .takes::<h::plugin_files::FileWrite>()
+        .gives::<Offer>()
+        .errors(&[404, 409, 422]),
+        Route::delete(
+            "/v1/plugins/{name}/files/{*path}",
+            h::plugin_files::delete,
+            "Delete a file; what serves goes on with it",
+        )
+        .owner()
+        .gives::<Offer>()
+        .status(200)
+        .errors(&[404, 409, 422]),
+        Route::get(
+            "/v1/plugins/{name}/export",
+            h::plugin_files::export,
+            "Its newest files, also those of a plugin from git",
+        )
+        .owner()
+        .gives_raw("application/x-tar")
         .errors(&[404, 409, 422]),
         Route::get("/v1/plugins/{name}/history", h::plugin_life::history, "What became of it")
             .owner()

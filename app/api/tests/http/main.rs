@@ -8,6 +8,7 @@
 )]
 
 mod doors;
+mod plugin_files;
 mod runners;
 mod sandboxes;
 mod support;

@@ -57,7 +57,7 @@ fn client_from(address: Ipv4Addr) -> Client {
     builder.local_address(IpAddr::V4(address)).build().unwrap()
 }
 
-fn at_door(world: &World, method: Method, path: &str, plugin: &str) -> RequestBuilder {
+pub(crate) fn at_door(world: &World, method: Method, path: &str, plugin: &str) -> RequestBuilder {
     from_here(&world.client, world, method, path, plugin)
 }
 

@@ -20,7 +20,7 @@ use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic};
 use famulus_reception::Reception;
 use famulus_store::{Connect, NewPerson, Store};
-use famulus_tools::fake::plugins::{FakeSandboxes, Play, plugin, result};
+use famulus_tools::fake::plugins::{FakeManaged, FakeSandboxes, Play, plugin, result};
 use famulus_viewers::Hub;
 use futures::FutureExt as _;
 use reqwest::{Client, Method, RequestBuilder};
@@ -54,6 +54,7 @@ pub(crate) struct World {
     pub(crate) doors: mpsc::Sender<Door>,
     pub(crate) canary: SocketAddr,
     pub(crate) sandboxes: Arc<FakeSandboxes>,
+    pub(crate) managed: Arc<FakeManaged>,
     pub(crate) client: Client,
     pub(crate) tasks: Tasks,
 }
@@ -114,16 +115,18 @@ impl World {
             }
             Play::End(result(RunOutput::Json(call.parameters.to_string())))
         });
+        let managed = Arc::<FakeManaged>::default();
         let api = Api {
             sandboxes: sandboxes.clone(),
             runners: Arc::new(FakeRunners { store: store.clone() }),
-            managed: Arc::new(famulus_core::plugin::Unmanaged("they are fake")),
+            managed: managed.clone(),
             plugin_tokens: 250,
             store: store.clone(),
             reception: Reception {
                 desk: Arc::new(store.clone()),
                 viewers: hub.clone(),
                 clock: Arc::new(SystemClock),
+                managed: Arc::new(famulus_core::plugin::Unmanaged("they are fake")),
             },
             hub: Arc::clone(&hub),
             config,
@@ -168,6 +171,7 @@ impl World {
             doors: door,
             canary,
             sandboxes,
+            managed,
             client,
             tasks,
         }

@@ -57,6 +57,11 @@ async fn what_is_told_is_kept_with_the_place_behind_it_and_read() {
     let Happening::Wrote(written) = channel.read("us", &arrival.body) else { panic!() };
     assert_eq!((&*written.from.id, &*written.text, &*written.reply.chat), ("7", "hello", "7"));
     assert_eq!(channel.read("us", b"{}"), Happening::Nothing);
+    assert_eq!(channel.redacted("us", &arrival.body), None);
+    let assigns = told.replace("hello", "/configure weather api_key s3cret");
+    let stored = channel.redacted("us", assigns.as_bytes()).unwrap();
+    assert!(stored.is_empty(), "nothing of it is stored unless the channel says what may be");
+    assert_eq!(channel.read("us", &stored), Happening::Nothing);
 }
 
 #[tokio::test]

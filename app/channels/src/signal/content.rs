@@ -2,7 +2,10 @@
 
 use super::wire::{Attachment, DataMessage, Mention, Quote, TextStyle};
 use crate::styled::{Mark, Range, marked};
-use famulus_core::intake::{Quoted, RemoteFile, Writer};
+use famulus_core::{
+    configure::is_configure,
+    intake::{Quoted, RemoteFile, Writer},
+};
 
 /// Stands in a text where somebody is mentioned.
 const MENTION: char = '\u{FFFC}';
@@ -21,6 +24,10 @@ pub(super) fn text(ours: &str, data: &DataMessage) -> String {
         };
     }
     let plain = data.message.as_deref().unwrap_or_default();
+    // A value is what was typed, without signs for its styles.
+    if is_configure(plain) {
+        return plain.to_owned();
+    }
     let text =
         mentioned(ours, &marked(plain, data.text_styles.iter().filter_map(range)), &data.mentions);
     if !text.is_empty() {

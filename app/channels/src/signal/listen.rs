@@ -7,6 +7,7 @@
 use super::client::{AccountError, CallError, Client, Ours};
 use super::numbers::Numbers;
 use super::read::{Serves, found};
+use super::redact::redacted;
 use super::wire::Event;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -185,6 +186,10 @@ impl Listener for SignalListener {
                 Happening::Nothing
             }
         }
+    }
+
+    fn redacted(&self, _: &str, body: &[u8]) -> Option<Vec<u8>> {
+        redacted(body)
     }
 
     /// There are no buttons.

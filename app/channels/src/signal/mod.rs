@@ -15,6 +15,7 @@ mod listen;
 mod numbers;
 mod ranges;
 mod read;
+mod redact;
 mod send;
 mod wire;
 

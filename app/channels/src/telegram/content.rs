@@ -2,8 +2,11 @@
 
 use super::entities::markdown;
 use super::read::writer;
-use super::wire::{Location, Media, Message, PhotoSize};
-use famulus_core::intake::{Quoted, RemoteFile};
+use super::wire::{Entity, Location, Media, Message, PhotoSize};
+use famulus_core::{
+    configure::is_configure,
+    intake::{Quoted, RemoteFile},
+};
 
 /// Characters of what is quoted that are kept.
 const QUOTED: usize = 500;
@@ -20,10 +23,10 @@ pub(super) fn quoted(message: &Message) -> Option<Quoted> {
 /// What a message says, also where it says it without words.
 pub(super) fn text(message: &Message) -> String {
     if let Some(text) = &message.text {
-        return markdown(text, &message.entities);
+        return said(text, &message.entities);
     }
     if let Some(caption) = &message.caption {
-        return markdown(caption, &message.caption_entities);
+        return said(caption, &message.caption_entities);
     }
     if let Some(sticker) = &message.sticker {
         return format!("[sticker {}]", sticker.emoji.as_deref().unwrap_or_default());
@@ -40,6 +43,11 @@ pub(super) fn text(message: &Message) -> String {
         return format!("[contact: {}, {}]", contact.first_name, contact.phone_number);
     }
     String::new()
+}
+
+/// A value is what was typed, without signs for its styles.
+fn said(text: &str, entities: &[Entity]) -> String {
+    if is_configure(text) { text.to_owned() } else { markdown(text, entities) }
 }
 
 fn place(location: Location) -> String {

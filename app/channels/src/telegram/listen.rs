@@ -1,12 +1,14 @@
 //! Listening to the bot's updates by long polls, and fetching files.
 
 use super::client::{CallError, Client};
-use super::read::happening;
+use super::read::{happening, number};
+use super::redact::redacted;
 use super::wire::{FilePath, GetUpdates, Me, Update};
 use async_trait::async_trait;
 use bytes::Bytes;
 use famulus_core::intake::{
     Account, Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
+    Written,
 };
 use futures::{StreamExt, stream::BoxStream};
 use serde::Deserialize;
@@ -22,11 +24,12 @@ const BATCH: u32 = 100;
 /// What is asked for. The list is kept there, so it is told each time.
 const KINDS: [&str; 4] = ["message", "edited_message", "callback_query", "my_chat_member"];
 /// What can be typed anywhere, in the words of a menu.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
     ("stop", "End what I am doing"),
     ("home", "Ask me and tell me things here first"),
     ("approve", "Say yes to a question, by its code"),
     ("deny", "Say no to a question, by its code"),
+    ("configure", "Give a key of a plugin its value"),
 ];
 /// Between two polls that brought nothing.
 const APART: Duration = Duration::from_secs(1);
@@ -34,6 +37,8 @@ const APART: Duration = Duration::from_secs(1);
 const CONFLICT: Duration = Duration::from_secs(5);
 /// Characters that a press shows.
 const SHOWN: usize = 200;
+/// Of a message that nobody can delete any more.
+const GONE: &str = "message to delete not found";
 /// Bytes of a file that the platform gives.
 const LARGEST: u64 = 20 * 1024 * 1024;
 
@@ -188,6 +193,10 @@ impl Listener for TelegramListener {
         }
     }
 
+    fn redacted(&self, _: &str, body: &[u8]) -> Option<Vec<u8>> {
+        redacted(body)
+    }
+
     async fn answer_press(&self, press: &Press, told: Option<&str>) -> Result<(), ListenError> {
         let shown: String = told.unwrap_or_default().chars().take(SHOWN).collect();
         let asked = json!({"callback_query_id": press.id, "text": shown});
@@ -200,6 +209,16 @@ impl Listener for TelegramListener {
         let asked = json!({"chat_id": chat});
         let left: Result<bool, _> = self.client.call("leaveChat", &asked, Duration::ZERO).await;
         left.map(drop).map_err(|error| ended(&error))
+    }
+
+    async fn delete(&self, written: &Written) -> Result<(), ListenError> {
+        let asked = json!({"chat_id": written.chat.id, "message_id": number(written)});
+        let deleted: Result<bool, _> =
+            self.client.call("deleteMessage", &asked, Duration::ZERO).await;
+        match deleted {
+            Err(CallError::Refused { description, .. }) if description.contains(GONE) => Ok(()),
+            other => other.map(drop).map_err(|error| ended(&error)),
+        }
     }
 
     async fn fetch(

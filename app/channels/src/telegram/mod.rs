@@ -16,6 +16,7 @@ mod grow;
 mod html;
 mod listen;
 mod read;
+mod redact;
 mod send;
 mod wire;
 

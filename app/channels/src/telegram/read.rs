@@ -106,6 +106,12 @@ fn written(account: &str, message: Message, is_edit: bool) -> Happening {
     }))
 }
 
+/// The platform's number of a message that was told.
+pub(super) fn number(written: &Written) -> Option<i64> {
+    let (_chat, number) = written.edits.as_ref().unwrap_or(&written.key).split_once('/')?;
+    number.parse().ok()
+}
+
 fn is_somebody(user: &User) -> bool {
     !user.is_bot && !NOBODY.contains(&user.id)
 }
@@ -180,6 +186,7 @@ mod tests {
         assert_eq!(written.text, "**hot** tea");
         assert_eq!((written.from.id.as_str(), written.from.name.as_str()), ("7", "Ada L"));
         assert_eq!(written.key, "7/5");
+        assert_eq!(number(&written), Some(5));
         assert_eq!(
             written.reply,
             Address {
@@ -199,6 +206,7 @@ mod tests {
             "text": "cold tea", "edit_date": 1_700_000_009}))}));
         assert_eq!(written.edits.as_deref(), Some("7/5"));
         assert_eq!(written.key, "7/5/1700000009");
+        assert_eq!(number(&written), Some(5));
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub(crate) async fn act(session: &mut Session, command: Slash) -> Result<Flow, E
             session.output.note(&format!("· reasoning is {said} from now on"));
         }
         Slash::Status => status::show(client, output).await?,
+        Slash::Configure(typed) => return Ok(flow(super::say(session, typed.expose()).await?)),
         Slash::Quit => return Ok(Flow::Leave),
     }
     Ok(Flow::Stay)
@@ -168,10 +169,15 @@ async fn go_on(session: &mut Session) -> Result<Flow, Error> {
         Some(sent) => super::see(session, sent).await?,
         None => super::unsure(session),
     };
-    Ok(match outcome {
+    Ok(flow(outcome))
+}
+
+/// What the prompt does after something was sent.
+pub(super) fn flow(outcome: Outcome) -> Flow {
+    match outcome {
         Outcome::Left => Flow::Interrupted,
         Outcome::Complete | Outcome::Failed | Outcome::Cancelled => Flow::Stay,
-    })
+    }
 }
 
 async fn latest_turn(session: &Session) -> Result<Option<TurnId>, Error> {

@@ -2,6 +2,7 @@
 
 mod actions;
 mod follow;
+mod past;
 mod prompt;
 mod question;
 pub(crate) mod session;
@@ -152,10 +153,7 @@ async fn converse(session: &mut Session, prompt: &mut impl Prompt) -> Result<Out
                 session.output.alert(&why);
                 continue;
             }
-            Typed::Message(text) => say(session, &text).await.map(|outcome| match outcome {
-                Outcome::Left => Flow::Interrupted,
-                Outcome::Complete | Outcome::Failed | Outcome::Cancelled => Flow::Stay,
-            }),
+            Typed::Message(text) => say(session, &text).await.map(actions::flow),
             Typed::Command(command) => actions::act(session, command).await,
         };
         match done {

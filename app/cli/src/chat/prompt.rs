@@ -14,6 +14,7 @@ use reedline::{
     ReedlineMenu, Signal, SimpleMatchHighlighter, Span, Suggestion, default_emacs_keybindings,
 };
 
+use crate::chat::past::Past;
 use crate::chat::slash;
 use crate::error::Error;
 use crate::paint::Colour;
@@ -63,7 +64,7 @@ impl Terminal {
             .use_bracketed_paste(true);
         let problem = match keep(history) {
             Ok(kept) => {
-                editor = editor.with_history(Box::new(kept));
+                editor = editor.with_history(Box::new(Past(kept)));
                 None
             }
             Err(error) => Some(error),

@@ -1,5 +1,7 @@
 //! What a typed line means: a message, or one of the commands of the prompt.
 
+use famulus_core::configure::{Hidden, WORD};
+
 use crate::table::pairs;
 
 /// One line as it was meant.
@@ -43,6 +45,8 @@ pub(crate) enum Slash {
     Continue,
     Reasoning,
     Status,
+    /// As it was typed: the server reads it.
+    Configure(Hidden),
     Quit,
 }
 
@@ -56,7 +60,7 @@ struct Row {
     read: fn(&str) -> Option<Slash>,
 }
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     Row { usage: "/help", help: "this list", read: |_| Some(Slash::Help) },
     Row {
         usage: "/new [TITLE]",
@@ -100,6 +104,11 @@ const ROWS: [Row; 17] = [
         usage: "/deny CODE",
         help: "refuse it",
         read: |rest| some(rest).map(|code| Slash::Deny { code }),
+    },
+    Row {
+        usage: "/configure PLUGIN KEY VALUE",
+        help: "give a key of a plugin its value; the history does not keep it",
+        read: |rest| Some(Slash::Configure(Hidden::new(format!("{WORD} {rest}")))),
     },
     Row { usage: "/approvals", help: "list what waits", read: |_| Some(Slash::Approvals) },
     Row { usage: "/schedules", help: "list the schedules", read: |_| Some(Slash::Schedules) },
@@ -223,6 +232,8 @@ mod tests {
         check("/history", Typed::Command(Slash::History { count: HISTORY }));
         check("/history 5", Typed::Command(Slash::History { count: 5 }));
         check("/approve ABCD2345", Typed::Command(Slash::Approve { code: "ABCD2345".into() }));
+        let typed = Hidden::new("/configure dice key 1 2");
+        check("/Configure dice key 1 2 ", Typed::Command(Slash::Configure(typed)));
         check("/switch", Typed::Mistake("write /switch N|ID".into()));
         check("/history many", Typed::Mistake("write /history [N]".into()));
         check("/aprove X", Typed::Mistake("there is no /aprove; did you mean /approve?".into()));

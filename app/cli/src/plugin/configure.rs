@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use famulus_core::plugin::value_of;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ pub(crate) async fn run(
         Some(text) => text,
         None => typed(&name, &key, output).await?,
     };
-    let body = json!({ "value": read(&text) });
+    let body = json!({ "value": value_of(&text) });
     let _empty: Value = client.send(Method::PUT, &path, &body, WHAT).await?;
     output.print(&format!("{key} of {name} has a value now"))
 }
@@ -55,35 +56,4 @@ async fn typed(plugin: &str, key: &str, output: &mut Output) -> Result<String, E
     };
     let line = line.filter(|line| !line.is_empty());
     line.ok_or_else(|| Error::NoValue { key: one_line(key) })
-}
-
-/// A number stays one only where JSON writes it the same: a token such as `12e5` is text.
-fn read(text: &str) -> Value {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value @ (Value::Bool(_) | Value::Array(_) | Value::Object(_))) => value,
-        Ok(Value::Number(number)) if number.to_string() == text => Value::Number(number),
-        Ok(Value::Number(_) | Value::String(_) | Value::Null) | Err(_) => {
-            Value::String(text.to_owned())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_json_where_it_reads_as_such() {
-        let check = |text: &str, expected: Value| assert_eq!(read(text), expected, "{text}");
-        check("7", json!(7));
-        check("-1.5", json!(-1.5));
-        check("true", json!(true));
-        check("[1, \"a\"]", json!([1, "a"]));
-        check("{\"a\": null}", json!({"a": null}));
-        for text in ["Berlin", "", "null", "\"quoted\"", "12e5", "007", "1.50", " 7", "[1", "truth"]
-        {
-            check(text, json!(text));
-        }
-        check("123456789012345678901234567890", json!("123456789012345678901234567890"));
-    }
 }

@@ -13,8 +13,8 @@ use crate::output::Output;
 use crate::wire::Offer;
 
 /// How long the server may take to fetch a plugin.
-const FETCHED: Duration = Duration::from_mins(10);
-const WHAT: &str = "an offer of a plugin";
+pub(super) const FETCHED: Duration = Duration::from_mins(10);
+pub(super) const WHAT: &str = "an offer of a plugin";
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct InstallArgs {
@@ -70,20 +70,30 @@ pub(crate) async fn update(
     output.note("· fetching it");
     let path = ["v1", "plugins", &name, "update"];
     let offer: Offer = client.wait_for(&path, &body, FETCHED, WHAT).await?;
+    settle(&offer, yes, client, output).await
+}
+
+/// Shows what is new of a plugin that is there, and has it serve once it is permitted.
+pub(super) async fn settle(
+    offer: &Offer,
+    yes: Yes,
+    client: &Client,
+    output: &mut Output,
+) -> Result<bool, Error> {
     if !offer.changed {
-        output.print(&format!("nothing new: {name} serves what is there"))?;
+        output.print(&format!("nothing new: {} serves what is there", offer.plugin))?;
         return Ok(true);
     }
     let (text, rights) = match &offer.before {
         Some(before) => {
-            let Offer { permitted, egress, .. } = &offer;
-            (change::render(&offer, before), Rights { tools: permitted.clone(), egress: *egress })
+            let Offer { permitted, egress, .. } = offer;
+            (change::render(offer, before), Rights { tools: permitted.clone(), egress: *egress })
         }
         // Nothing of it was permitted yet.
-        None => (offer::render(&offer), Rights::all_tools()),
+        None => (offer::render(offer), Rights::all_tools()),
     };
     output.print(&text)?;
-    ask(&offer, rights, yes, client, output).await
+    ask(offer, rights, yes, client, output).await
 }
 
 async fn ask(

@@ -2,7 +2,7 @@
 //! tool with its progress, and what a runner logged.
 //!
 //! ```text
-//! install, update ─► offer, change ─► permit ─► wait
+//! install, update, create, files ─► offer, change ─► permit ─► wait
 //! ```
 //!
 //! Invariant: nothing is permitted that was not shown and agreed to, by a typed yes or by `--yes`.
@@ -11,6 +11,10 @@ mod arguments;
 mod change;
 mod configure;
 mod described;
+mod export;
+mod files;
+#[cfg(test)]
+mod files_tests;
 mod install;
 mod life;
 #[cfg(test)]
@@ -30,6 +34,8 @@ use crate::table::{pairs, shorten, table};
 use crate::wire::{Plugin, PluginList, PluginLogs};
 
 use configure::ConfigureArgs;
+use export::ExportArgs;
+use files::{CreateArgs, Files};
 use install::{InstallArgs, UpdateArgs};
 use permit::{PermitArgs, Yes};
 use run::RunArgs;
@@ -62,6 +68,15 @@ enum Action {
     Install(InstallArgs),
     /// Fetch a plugin anew, show what changed, and have that serve once it is permitted
     Update(UpdateArgs),
+    /// Make a plugin that is written here, empty or from a template
+    Create(CreateArgs),
+    /// List, read and change the files of a plugin that is written here
+    Files {
+        #[command(subcommand)]
+        action: Files,
+    },
+    /// Write the newest files of a plugin into a tar
+    Export(ExportArgs),
     /// Permit what was fetched, or permit more or less of what serves
     Permit(PermitArgs),
     /// Give a key of its configuration a value
@@ -98,6 +113,9 @@ pub(crate) async fn run(
         Action::Show { name, json } => show(&name, json, client, output).await?,
         Action::Install(args) => return install::install(args, client, output).await,
         Action::Update(args) => return install::update(args, client, output).await,
+        Action::Create(args) => return files::create(args, client, output).await,
+        Action::Files { action } => return files::run(action, client, output).await,
+        Action::Export(args) => export::run(args, client, output).await?,
         Action::Permit(args) => return permit::run(args, client, output).await,
         Action::Configure(args) => configure::run(args, client, output).await?,
         Action::Rollback { name, to } => {

@@ -5,15 +5,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use famulus_core::plugin::editing::{MOST_BYTES, MOST_FILES};
 use famulus_core::plugin::{PluginFile, PluginSource};
 
 use crate::clean::one_line;
 use crate::error::Error;
 
-/// Files of a folder at most; a plugin that is larger is kept in a repository.
-const FILES: usize = 200;
-/// Bytes of all of them at most: a request with them stays below one MiB.
-const BYTES: usize = 700 * 1024;
 /// What git keeps for itself, a folder or a file.
 const GIT: &str = ".git";
 /// The branch that a repository shows first.
@@ -56,7 +53,7 @@ fn is_of_ssh(given: &str) -> bool {
 /// All files of a folder, by their paths in it.
 pub(crate) fn folder(root: &Path) -> Result<Vec<PluginFile>, Error> {
     let mut files = Vec::new();
-    let mut left = BYTES;
+    let mut left = MOST_BYTES;
     collect(root, "", &mut left, &mut files)?;
     if files.is_empty() {
         return Err(refused(root, "has no files; give the folder that holds its manifest.json"));
@@ -88,9 +85,9 @@ fn collect(
         if kind.is_dir() {
             collect(&path, &inside, left, files)?;
         } else if kind.is_file() {
-            if files.len() == FILES {
+            if files.len() == MOST_FILES {
                 let why =
-                    format!("is one file more than the {FILES} that can be sent; {ELSEWHERE}");
+                    format!("is one file more than the {MOST_FILES} that can be sent; {ELSEWHERE}");
                 return Err(refused(&path, &why));
             }
             let content = content(&path, *left)?;
@@ -106,7 +103,7 @@ fn collect(
 }
 
 /// The text of a file that has `left` bytes at most.
-fn content(path: &Path, left: usize) -> Result<String, Error> {
+pub(crate) fn content(path: &Path, left: usize) -> Result<String, Error> {
     let unread = |source| Error::ReadFile { path: path.to_owned(), source };
     let size = fs::metadata(path).map_err(unread)?.len();
     // Before it is read: it may be larger than the memory.
@@ -122,7 +119,7 @@ fn content(path: &Path, left: usize) -> Result<String, Error> {
             });
         }
     }
-    let most = BYTES / 1024;
+    let most = MOST_BYTES / 1024;
     Err(refused(path, &format!("makes its files more than {most} KiB in all; {ELSEWHERE}")))
 }
 
@@ -181,11 +178,11 @@ mod tests {
         check(&|it| symlink("/etc/passwd", it.join("b")).unwrap(), &["/b ", "is a link", "put"]);
         check(&|it| symlink("/etc", it.join("c")).unwrap(), &["/c ", "is a link"]);
         check(
-            &|it| fs::write(it.join("z-large"), "x".repeat(BYTES)).unwrap(),
+            &|it| fs::write(it.join("z-large"), "x".repeat(MOST_BYTES)).unwrap(),
             &["/z-large ", "more than 700 KiB", "repository"],
         );
         let many = |it: &Path| {
-            for number in 0..FILES - 2 {
+            for number in 0..MOST_FILES - 2 {
                 fs::write(it.join(format!("z{number:03}")), "").unwrap();
             }
         };

@@ -8,7 +8,7 @@
 //! built, and serves when that is done.
 
 use crate::StoreError;
-use crate::plugin::Description;
+use crate::plugin::{Description, Edit, EditError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -191,6 +191,8 @@ pub enum Change {
     Again,
     Ref(String),
     Files(Vec<PluginFile>),
+    /// Changes of single files, made to those that are there then.
+    Edits(Vec<Edit>),
 }
 
 /// Nothing changed.
@@ -207,6 +209,8 @@ pub enum ManageError {
     /// What was asked for cannot be: what, and what to do about it.
     #[error("{0}")]
     Invalid(String),
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// It was tried, and did not succeed.
     #[error("{message}")]
     Failed { reason: String, message: String },
@@ -255,6 +259,9 @@ pub trait ManagedPlugins: Send + Sync + 'static {
 
     /// What waits for a yes.
     async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError>;
+
+    /// Where it is from, with its files where those were sent.
+    async fn source(&self, name: &str) -> Result<PluginSource, ManageError>;
 
     /// What sandboxes are here, where they are alike for all plugins.
     fn level(&self) -> Option<SandboxLevel> {
@@ -319,6 +326,10 @@ impl ManagedPlugins for Unmanaged {
     }
 
     async fn history(&self, _: &str) -> Result<Vec<PluginEvent>, ManageError> {
+        self.refused()
+    }
+
+    async fn source(&self, _: &str) -> Result<PluginSource, ManageError> {
         self.refused()
     }
 

@@ -6,16 +6,24 @@
 //!       ── LateCalls ─► store   a token is expected, before it is given away
 //! ```
 
+pub mod editing;
 mod managed;
 mod model_output;
+pub mod news;
+pub mod rules;
+mod template;
+mod value;
 
+pub use editing::{Edit, EditError};
 pub use managed::{
     Change, Egress, Granted, ManageError, ManagedPlugins, Offer, PluginEvent, PluginFile,
     PluginRow, PluginRows, PluginSource, SandboxLevel, Trouble, Unmanaged,
 };
 pub use model_output::{
-    ModelOutput, Outcome, file, for_model, instructions, not_ready, not_run, running,
+    ModelOutput, Outcome, file, for_model, instructions, not_ready, not_run, running, written,
 };
+pub use template::Template;
+pub use value::value_of;
 
 use crate::StoreError;
 use crate::ids::{AgentId, ConversationId, PersonId};

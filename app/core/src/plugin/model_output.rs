@@ -60,6 +60,13 @@ pub fn instructions(plugin: &str, body: &str) -> String {
     text
 }
 
+/// What stands in a file of a plugin, as a model reads it.
+pub fn written(plugin: &str, path: &str, body: &str) -> String {
+    let mut text = String::new();
+    fence(&mut text, &of_a_plugin(&one_line(&format!("{plugin}/{path}"))), body, LONGEST);
+    text
+}
+
 /// Why a plugin takes no calls, as a model reads it.
 pub fn not_ready(plugin: &str, reason: &str, message: &str) -> String {
     format!("{reason}: {}", why(plugin, message))

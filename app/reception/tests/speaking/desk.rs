@@ -1,5 +1,6 @@
 //! A desk that notes everything, and knows three people.
 
+use crate::managed::Managed;
 use async_trait::async_trait;
 use bytes::Bytes;
 use famulus_core::{
@@ -54,12 +55,16 @@ pub(crate) struct Desk {
     pub(crate) files: Mutex<Vec<Vec<u8>>>,
     /// After how long messages are to be gone.
     pub(crate) vanishing: Mutex<Vec<Duration>>,
+    /// The keys of messages that were deleted, while the platform deletes.
+    pub(crate) deleted: Mutex<Vec<String>>,
+    pub(crate) deletes: Mutex<bool>,
     /// Files of the platform, by handle.
     pub(crate) remote: Mutex<HashMap<String, Vec<u8>>>,
 }
 
 pub(crate) struct Bench {
     pub(crate) desk: Arc<Desk>,
+    pub(crate) managed: Arc<Managed>,
     pub(crate) arrivals: Arrivals,
     pub(crate) door: Door,
 }
@@ -79,8 +84,13 @@ impl Bench {
         for (id, role, is_disabled) in PEOPLE {
             desk.people.lock().insert(id.to_owned(), known(id, role, is_disabled));
         }
-        let reception =
-            Reception { desk: desk.clone(), viewers: desk.clone(), clock: Arc::new(SystemClock) };
+        let managed = Arc::<Managed>::default();
+        let reception = Reception {
+            desk: desk.clone(),
+            viewers: desk.clone(),
+            clock: Arc::new(SystemClock),
+            managed: managed.clone(),
+        };
         let arrivals = Arrivals { reception, identities: desk.clone(), tell: desk.clone() };
         let door = Door {
             channel: "pigeon".into(),
@@ -93,7 +103,7 @@ impl Bench {
             waits_for_files: true,
             agent: AgentId::new(),
         };
-        Self { desk, arrivals, door }
+        Self { desk, managed, arrivals, door }
     }
 
     pub(crate) async fn arrive(&self, written: &[Written]) -> Arrived {
@@ -103,6 +113,11 @@ impl Bench {
     pub(crate) async fn arrive_with(&self, written: &[Written], random: [u8; 8]) -> Arrived {
         let platform: &dyn Listener = self.desk.as_ref();
         self.arrivals.arrive(&self.door, written, platform, random).await.unwrap()
+    }
+
+    /// As it is heard, before anything is stored: whether nothing is left to be stored.
+    pub(crate) async fn hear(&self, written: &Written) -> Result<bool, StoreError> {
+        self.arrivals.configure(&self.door, written, self.desk.as_ref()).await
     }
 
     pub(crate) fn person(&self, id: &str) -> PersonId {
@@ -359,6 +374,15 @@ impl Listener for Desk {
     }
 
     async fn answer_press(&self, _: &Press, _: Option<&str>) -> Result<(), ListenError> {
+        Ok(())
+    }
+
+    async fn delete(&self, written: &Written) -> Result<(), ListenError> {
+        if !*self.deletes.lock() {
+            let reason = "it is too old".to_owned();
+            return Err(ListenError::Passing { reason, after: None });
+        }
+        self.deleted.lock().push(written.key.clone());
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it fails")]
 
+mod configure;
 mod desk;
+mod managed;
 mod messages;
 mod presses;
 mod table;

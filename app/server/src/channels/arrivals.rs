@@ -1,6 +1,6 @@
 //! Works what platforms told, in the order of each chat.
 
-use super::{Rules, elsewhere};
+use super::{Intake, elsewhere};
 use async_trait::async_trait;
 use famulus_agent::Channels;
 use famulus_core::intake::{Happening, Listener, Written};
@@ -9,9 +9,9 @@ use famulus_queue::{
     Lease,
     worker::{Handler, Outcome, backoff},
 };
-use famulus_reception::{Arrivals, ArriveError, Arrived, Door};
-use famulus_store::{Error, MAIN_AGENT, Store, StoredArrival};
-use std::{collections::BTreeMap, time::Duration};
+use famulus_reception::{ArriveError, Arrived, Door};
+use famulus_store::{Error, Store, StoredArrival};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -25,11 +25,7 @@ const LOOKED_AT: i64 = 50;
 pub(crate) struct ArrivalWorker {
     pub(crate) store: Store,
     pub(crate) channels: Channels,
-    pub(crate) rules: BTreeMap<String, Rules>,
-    pub(crate) arrivals: Arrivals,
-    /// Bytes of a file, and of all files of a person within a day.
-    pub(crate) file_bytes: u64,
-    pub(crate) day_bytes: u64,
+    pub(crate) intake: Intake,
     /// Tries of what the store refuses.
     pub(crate) max_attempts: i32,
 }
@@ -78,26 +74,17 @@ impl ArrivalWorker {
         let all = found.map_err(famulus_core::StoreError::from)?;
         let Some(first) = all.first() else { return Ok(Done::Read(Vec::new())) };
         let listener = self.channels.get(&first.channel).and_then(|channel| channel.listener());
-        let (Some(listener), Some(rules)) = (listener, self.rules.get(&first.channel)) else {
+        let door = self.intake.door(&first.channel, &first.account);
+        let (Some(listener), Some(door)) = (listener, door) else {
             // In the middle of an update another process may have the channel; one that was taken out of
             // the configuration may come back.
             return Ok(Done::Later(elsewhere(first.age)));
         };
-        let door = Door {
-            channel: first.channel.clone(),
-            account: first.account.clone(),
-            access: rules.access,
-            listed: rules.allow.clone(),
-            owner_acts: rules.owner_acts.0,
-            file_bytes: self.file_bytes,
-            day_bytes: self.day_bytes,
-            waits_for_files: first.age < FILES,
-            agent: MAIN_AGENT,
-        };
+        let door = Door { waits_for_files: first.age < FILES, ..door };
         match listener.read(&first.account, &first.body) {
             Happening::Wrote(written) => self.wrote(&door, listener.as_ref(), &all, *written).await,
             Happening::Pressed(press) => {
-                let told = self.arrivals.pressed(&door, &press).await?;
+                let told = self.intake.arrivals.pressed(&door, &press).await?;
                 if let Err(error) = listener.answer_press(&press, told.as_deref()).await {
                     // Whoever pressed sees it turn for a while.
                     tracing::debug!(%error, "a press was not answered");
@@ -146,7 +133,7 @@ impl ArrivalWorker {
             }
         }
         let group = parts[0].chat.id.clone();
-        match self.arrivals.arrive(door, &parts, listener, random).await? {
+        match self.intake.arrivals.arrive(door, &parts, listener, random).await? {
             Arrived::Group => self.leave(listener, &group).await,
             Arrived::Ignored
             | Arrived::Coded

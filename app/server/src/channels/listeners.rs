@@ -5,11 +5,15 @@
 //!     ▲            └─ somebody has it: look again each second      │
 //!     └───────── it failed: said, and tried again later ◄──────────┘
 //! ```
+//!
+//! What must not be stored is obeyed before the rest is kept: after a crash between the two the platform tells
+//! it again, or nobody was answered.
 
+use super::Intake;
 use async_trait::async_trait;
 use famulus_core::{
     StoreError,
-    intake::{Account, Arrival, Keep, ListenError, Listener},
+    intake::{Account, Arrival, Happening, Keep, ListenError, Listener},
 };
 use famulus_errors::chain;
 use famulus_store::{Error, Listening, Store};
@@ -39,9 +43,14 @@ const LEAVING: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
+/// Until what must not be stored is obeyed; nothing else of the account is heard meanwhile.
+const AT_ONCE: Duration = Duration::from_mins(1);
+
 struct Kept<'a> {
     store: &'a Store,
     listening: &'a Listening,
+    listener: &'a dyn Listener,
+    intake: &'a Intake,
     /// Whether it was said that the platform answers.
     said: AtomicBool,
     /// Another process listens, or this one ends.
@@ -51,7 +60,15 @@ struct Kept<'a> {
 #[async_trait]
 impl Keep for Kept<'_> {
     async fn keep(&self, arrivals: Vec<Arrival>, place: Option<&str>) -> Result<(), StoreError> {
-        self.store.keep_arrivals(self.listening, &arrivals, place).await
+        let mut kept = Vec::with_capacity(arrivals.len());
+        for arrival in arrivals {
+            match self.listener.redacted(&self.listening.account, &arrival.body) {
+                None => kept.push(arrival),
+                Some(_) if self.is_obeyed(&arrival).await? => {}
+                Some(body) => kept.push(Arrival { body, ..arrival }),
+            }
+        }
+        self.store.keep_arrivals(self.listening, &kept, place).await
     }
 
     async fn over(&self) {
@@ -69,19 +86,40 @@ impl Keep for Kept<'_> {
     }
 }
 
+impl Kept<'_> {
+    /// Whether it was a command that is done, so that nothing of it is left to be stored.
+    async fn is_obeyed(&self, arrival: &Arrival) -> Result<bool, StoreError> {
+        let Listening { channel, account, .. } = self.listening;
+        let Some(door) = self.intake.door(channel, account) else { return Ok(false) };
+        let Happening::Wrote(written) = self.listener.read(account, &arrival.body) else {
+            return Ok(false);
+        };
+        let obeyed = self.intake.arrivals.configure(&door, &written, self.listener);
+        match timeout(AT_ONCE, obeyed).await {
+            Ok(obeyed) => obeyed,
+            Err(_elapsed) => {
+                tracing::warn!(channel, "a key of a plugin was not set in time");
+                Ok(false)
+            }
+        }
+    }
+}
+
 /// Listens for as long as the process runs. A channel that fails stops nothing else.
 pub(crate) async fn listen(
     store: Store,
     channel: String,
     listener: Arc<dyn Listener>,
+    intake: Intake,
     shutdown: CancellationToken,
 ) {
     let mut failures = 0;
     // Known from the first answer on: whoever stands by need not ask the platform each second.
     let mut account = None;
+    let hearing = Hearing { listener: listener.as_ref(), intake: &intake };
     while !shutdown.is_cancelled() {
         let begun = Instant::now();
-        let heard = once(&store, &channel, &mut account, listener.as_ref(), &shutdown).await;
+        let heard = once(&store, &channel, &mut account, hearing, &shutdown).await;
         let pause = match heard {
             Ok(()) => {
                 failures = 0;
@@ -114,14 +152,22 @@ fn pause_after(error: &ListenError, failures: u32) -> Duration {
     }
 }
 
+/// Who hears, and who takes it in.
+#[derive(Clone, Copy)]
+struct Hearing<'a> {
+    listener: &'a dyn Listener,
+    intake: &'a Intake,
+}
+
 /// Listens until it fails, or the account is another's.
 async fn once(
     store: &Store,
     channel: &str,
     known: &mut Option<Account>,
-    listener: &dyn Listener,
+    hearing: Hearing<'_>,
     shutdown: &CancellationToken,
 ) -> Result<(), ListenError> {
+    let Hearing { listener, intake } = hearing;
     let lease = store.queue.lease.min(LONGEST_LEASE);
     let taking = async {
         let account = match known.take() {
@@ -141,7 +187,7 @@ async fn once(
     let Some(listening) = taken else { return Ok(()) };
     tracing::info!(channel, account = listening.account, "this process listens");
     let (said, over) = (AtomicBool::new(false), CancellationToken::new());
-    let kept = Kept { store, listening: &listening, said, over: over.clone() };
+    let kept = Kept { store, listening: &listening, listener, intake, said, over: over.clone() };
     let error = {
         let mut hearing = pin!(listener.listen(listening.place.clone(), &kept));
         let error = tokio::select! {

@@ -2,10 +2,12 @@
 
 mod arrivals;
 mod growing;
+mod intake;
 mod listeners;
 
 pub(crate) use arrivals::ArrivalWorker;
 pub(crate) use growing::Growing;
+pub(crate) use intake::Intake;
 pub(crate) use listeners::listen;
 
 use crate::config;

@@ -12,6 +12,7 @@
 //! | `agents` | what an agent was not granted it cannot do, and every turn comes to an end |
 //! | `rights` | no tool changes what anybody may do |
 //! | `people` | nobody reaches what is somebody else's |
+//! | `configure` | a value that is given in a chat stands nowhere but with the plugin |
 //! | `hostile` | clients that send too much, or too often, and a full disk |
 //! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
@@ -25,6 +26,7 @@
 mod agents;
 mod approvals;
 mod asked;
+mod configure;
 mod conversation;
 mod hostile;
 mod notices;

@@ -149,6 +149,13 @@ fn reaching(code: &str, id: &str) -> Vec<Vec<(&'static str, Value)>> {
         }
         ("manage_knowledge", arguments)
     };
+    let file = |action: &str, rest: &[(&str, &str)]| {
+        let mut arguments = json!({ "action": action, "name": "dice", "path": "manifest.json" });
+        for (name, value) in rest {
+            arguments[name] = json!(value);
+        }
+        ("manage_plugins", arguments)
+    };
     let page = ("store", "scratchpad");
     let tools = [
         vec![
@@ -171,12 +178,21 @@ fn reaching(code: &str, id: &str) -> Vec<Vec<(&'static str, Value)>> {
         vec![
             ("manage_plugins", json!({ "action": "list" })),
             ("manage_plugins", json!({ "action": "show", "name": "weather" })),
+            ("manage_plugins", json!({ "action": "help" })),
             ("manage_plugins", json!({ "action": "install", "url": "https://example.com/p" })),
             ("manage_plugins", json!({ "action": "update", "name": "weather" })),
             (
                 "manage_plugins",
                 json!({ "action": "configure", "name": "weather", "key": "k", "value": "1" }),
             ),
+        ],
+        vec![
+            ("manage_plugins", json!({ "action": "create", "name": "dice" })),
+            ("manage_plugins", json!({ "action": "list_files", "name": "dice" })),
+            file("read_file", &[]),
+            file("write_file", &[("content", "{}")]),
+            file("move_file", &[("to", "moved.json")]),
+            file("delete_file", &[]),
         ],
         vec![
             ("run_plugin_tool", json!({ "plugin": "weather", "tool": "look", "parameters": {} })),

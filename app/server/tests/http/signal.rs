@@ -18,7 +18,7 @@ pub(crate) fn setup(signal: &Signal) -> Setup {
 }
 
 /// The code that a stranger was told.
-async fn code(signal: &Signal, to: &str) -> String {
+pub(crate) async fn code(signal: &Signal, to: &str) -> String {
     let told = signal.wait_for(to, |one| one.text.contains("people pair")).await;
     let code = told.styles.iter().find(|(kind, _)| kind == "BOLD");
     code.map(|(_, code)| code.clone()).unwrap()
@@ -30,7 +30,7 @@ pub(crate) async fn let_in(world: &World, signal: &Signal, user: &User, is_owner
     pair(world, &code(signal, &user.id).await, is_owner).await;
 }
 
-async fn pair(world: &World, code: &str, is_owner: bool) {
+pub(crate) async fn pair(world: &World, code: &str, is_owner: bool) {
     let mut body = json!({ "code": code });
     if is_owner {
         body["becomes"]["person"] = world.owner.get("/v1/me").await.ok()["person"]["id"].clone();

@@ -7,9 +7,11 @@
 
 mod backups;
 mod bucket;
+mod compatible;
 mod elsewhere;
 mod full_disk;
 mod home;
+mod plugin_news;
 mod plugins;
 mod up;
 

@@ -120,6 +120,58 @@ async fn a_plugin_lives_on_one_machine_through_restarts_and_deaths() {
     up.stop();
 }
 
+/// Written in the terminal: made from the template, changed file by file, and given as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_written_in_place_and_each_save_waits_for_a_yes() {
+    let home = Home::new("plugins-written");
+    let up = home.up();
+    let made = plugin(&home, &up, &["create", "dice", "--description", "Greets."]);
+    assert!(made.contains("hello(name: string)") && made.contains("is not permitted"), "{made}");
+    assert_eq!(up.get("/v1/plugins/dice").await["ready"], json!(false));
+    assert!(plugin(&home, &up, &["permit", "dice", "--yes"]).contains("dice is ready"));
+    let greeted =
+        |name: &str| plugin(&home, &up, &["run", "dice", "hello", &format!("name={name}")]);
+    assert!(greeted("Ada").contains("Hello, Ada!"));
+
+    let read = plugin(&home, &up, &["files", "read", "dice", "hello/run.py"]);
+    let file = home.place.0.join("run.py");
+    fs::write(&file, read.replace("Hello,", "Good day,")).unwrap();
+    let list = up.get("/v1/plugins/dice/files").await["files"].clone();
+    let entry =
+        list.as_array().unwrap().iter().find(|file| file["path"] == "hello/run.py").unwrap();
+    let before = entry["sha256"].as_str().unwrap();
+    let from = file.to_str().unwrap();
+    let save = ["files", "write", "dice", "hello/run.py", "--from", from, "--before", before];
+    let saved = plugin(&home, &up, &save);
+    assert!(saved.contains("its files are not") && saved.contains("is not permitted"), "{saved}");
+    assert!(greeted("Ada").contains("Hello, Ada!"), "what serves goes on");
+
+    // Another one who read the same loses neither their own save nor this one.
+    fs::write(&file, "another").unwrap();
+    let refused = cli(&home, &up, &save).output().unwrap();
+    assert!(said(&refused).contains("is not what you read"), "{}", said(&refused));
+    // What is no plugin is not offered.
+    fs::write(&file, "{").unwrap();
+    let broken = ["files", "write", "dice", "hello/manifest.json", "--from", from];
+    let refused = cli(&home, &up, &broken).output().unwrap();
+    assert!(said(&refused).contains("hello/manifest.json: it is no JSON"), "{}", said(&refused));
+    assert!(greeted("Ada").contains("Hello, Ada!"));
+
+    assert!(plugin(&home, &up, &["permit", "dice", "--yes"]).contains("dice is ready"));
+    assert!(greeted("Ada").contains("Good day, Ada!"));
+
+    let export = client().get(format!("{}/v1/plugins/dice/export", up.url));
+    let tar = export.basic_auth("anyone", Some(&up.token)).send().await.unwrap();
+    let tar = tar.bytes().await.unwrap();
+    let tar = String::from_utf8_lossy(&tar);
+    for part in ["hello/manifest.json", "hello/run.py", "Good day,", "\"description\": \"Greets.\""]
+    {
+        assert!(tar.contains(part), "{part}");
+    }
+    plugin(&home, &up, &["remove", "dice", "--yes"]);
+    up.stop();
+}
+
 fn config_file(home: &Home) -> PathBuf {
     let entries = fs::read_dir(home.place.data().join("plugins")).unwrap();
     let mut paths = entries.map(|entry| entry.unwrap().path().join("config/config.json"));

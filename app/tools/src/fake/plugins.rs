@@ -7,7 +7,7 @@ use famulus_core::blob::{BlobError, BlobRef, Blobs};
 use famulus_core::ids::{BlobId, PersonId};
 use famulus_core::plugin::{
     Change, ConfigKey, Description, Egress, Granted, LateCall, LateCalls, ManageError,
-    ManagedPlugins, Offer, PluginEvent, PluginSource, Revisions, ToolDescription,
+    ManagedPlugins, Offer, PluginEvent, PluginSource, Revisions, ToolDescription, rules,
 };
 use famulus_core::sandbox::{
     PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult, SandboxRun,
@@ -268,6 +268,8 @@ pub struct FakeManaged {
     /// What was asked for, in words.
     pub asked: Mutex<Vec<String>>,
     pub offered: Mutex<BTreeMap<String, Offer>>,
+    /// What the plugins are from that were installed.
+    pub sources: Mutex<BTreeMap<String, PluginSource>>,
 }
 
 impl FakeManaged {
@@ -322,11 +324,22 @@ impl ManagedPlugins for FakeManaged {
         who: &str,
     ) -> Result<Offer, ManageError> {
         self.note(format!("{who} installs {source}"));
-        Ok(self.offer(name.unwrap_or("dice"), source.to_string()))
+        let name = name.unwrap_or("dice");
+        self.sources.lock().insert(name.to_owned(), source.clone());
+        Ok(self.offer(name, source.to_string()))
     }
 
     async fn update(&self, name: &str, change: Change, who: &str) -> Result<Offer, ManageError> {
         self.note(format!("{who} updates {name}: {change:?}"));
+        let source = match (self.source(name).await, &change) {
+            (Ok(source), _) => rules::changed(name, source, change)?,
+            (Err(error), Change::Edits(_)) => return Err(error),
+            // It is there all the same: nobody asks where it is from.
+            (Err(_), Change::Again | Change::Ref(_) | Change::Files(_)) => {
+                return Ok(self.offer(name, "its source".to_owned()));
+            }
+        };
+        self.sources.lock().insert(name.to_owned(), source);
         Ok(self.offer(name, "its source".to_owned()))
     }
 
@@ -365,6 +378,11 @@ impl ManagedPlugins for FakeManaged {
 
     async fn history(&self, _: &str) -> Result<Vec<PluginEvent>, ManageError> {
         Ok(Vec::new())
+    }
+
+    async fn source(&self, name: &str) -> Result<PluginSource, ManageError> {
+        let source = self.sources.lock().get(name).cloned();
+        source.ok_or_else(|| ManageError::NoPlugin(name.to_owned()))
     }
 
     async fn offer_of(&self, name: &str) -> Result<Option<Offer>, ManageError> {

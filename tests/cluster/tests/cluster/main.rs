@@ -5,11 +5,13 @@
 
 #[path = "../../../../operator/tests/rendered/checker.rs"]
 mod checker;
+mod compatible;
 mod generated;
 #[path = "../../../../operator/tests/rendered/generator.rs"]
 mod generator;
 mod isolation;
 mod lifecycle;
+mod managed;
 mod posture;
 mod rules;
 mod strict;

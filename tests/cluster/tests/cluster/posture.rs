@@ -236,10 +236,11 @@ const RIGHTS: [(&str, char, &[&str]); 6] = [
         "app",
         'S',
         &[
-            "plugins.famulus.dev [] [list watch]",
+            "plugins.famulus.dev [] [create delete get list patch watch]",
             "plugins.famulus.dev/scale [] [patch]",
             "pods [] [list watch]",
             "pods/log [] [get]",
+            "secrets [] [create]",
         ],
     ),
     (

@@ -271,3 +271,19 @@ async fn a_list_that_names_no_account_starts_no_channel() {
         assert!(refused.contains(&format!("`{odd}`")) && refused.contains("`*`"), "{refused}");
     }
 }
+
+#[tokio::test]
+async fn what_somebody_wrote_cannot_be_deleted_and_a_value_is_what_was_typed() {
+    let bench = Bench::new().await;
+    let kept = Arc::new(Kept::default());
+    let tasks = listen(bench.channel.listener().unwrap(), Arc::clone(&kept));
+    let style = json!([{"style": "BOLD", "start": 0, "length": 10}]);
+    let assigns = json!({"message": "/configure weather api_key a", "textStyles": style});
+    bench.signal.send(&bench.ada, assigns);
+    until("it is heard", || read(&bench, &kept).len() == 1).await;
+    let heard = read(&bench, &kept).remove(0);
+    assert_eq!(heard.text, "/configure weather api_key a");
+    let refused = bench.channel.listener().unwrap().delete(&heard).await;
+    assert!(matches!(refused, Err(ListenError::Lasting { .. })), "{refused:?}");
+    tasks.shutdown();
+}

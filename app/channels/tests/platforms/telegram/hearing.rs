@@ -171,3 +171,28 @@ async fn a_file_is_fetched_as_it_was_sent() {
     let refused = listener.fetch(&file).await.err().unwrap();
     assert!(matches!(refused, FetchError::Lasting { .. }), "{refused}");
 }
+
+#[tokio::test]
+async fn what_somebody_wrote_is_deleted_once_and_what_is_gone_is_deleted_already() {
+    let bench = Bench::new().await;
+    let text = "/configure weather api_key `a` *b*";
+    let styled = serde_json::json!({"text": text, "entities": [
+        {"type": "bold", "offset": 0, "length": 10}, {"type": "code", "offset": 27, "length": 3}]});
+    let number = bench.telegram.send(&bench.ada, &bench.ada.chat(), styled);
+    let listener = bench.channel.listener().unwrap();
+    let written = heard(&bench.telegram, listener.as_ref()).await.pop().unwrap();
+    assert_eq!(written.text, text, "a value is what was typed");
+    listener.delete(&written).await.unwrap();
+    assert_eq!(bench.telegram.deleted(), [(7, number)]);
+    listener.delete(&written).await.unwrap();
+    assert_eq!(bench.telegram.deleted().len(), 1);
+    for bad in [
+        Fault::CutBefore,
+        Fault::Status(502),
+        Fault::Refused(400, "Bad Request: message can't be deleted".into()),
+    ] {
+        bench.telegram.fault("deletemessage", bad.clone());
+        let still_there = listener.delete(&written).await;
+        assert!(still_there.is_err(), "{bad:?}");
+    }
+}

@@ -211,3 +211,17 @@ fn the_way_follows_from_arguments_and_terminals() {
     assert!(Cli::try_parse_from(["chat", "--steer", "a", "b"]).is_err());
     assert!(Cli::try_parse_from(["chat", "--new", "--conversation", "x"]).is_err());
 }
+
+#[tokio::test]
+async fn a_key_is_set_at_the_prompt_as_it_was_typed() {
+    let mut stage = Stage::open(script(vec![Step::Hang]), SCREEN).await;
+    let notice = "`api_key` of `weather` is set.";
+    let obeyed = json!({"conversation_id": CONVERSATION, "turn_id": null,
+        "disposition": "command", "notice": notice});
+    stage.peer.script().answers.push(("/messages", 202, obeyed));
+    let mut typist = Typist(vec!["/Configure weather api_key  a  value ", "/quit"]);
+    assert_eq!(converse(&mut stage.session, &mut typist).await.unwrap(), Outcome::Complete);
+    let sent = &stage.peer.heard("POST", "/messages")[0].body;
+    assert_eq!(sent["text"], "/configure weather api_key  a  value");
+    assert!(stage.out.text().contains(notice), "{}", stage.out.text());
+}

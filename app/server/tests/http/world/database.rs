@@ -43,6 +43,20 @@ impl Database {
         count
     }
 
+    /// From now on every row that is written to any table is noted as text, also one that is deleted at once.
+    pub(crate) async fn note_rows(&self) {
+        self.execute(include_str!("note_rows.sql")).await;
+    }
+
+    /// The rows that were noted, one a line, with their tables before them.
+    pub(crate) async fn noted_rows(&self) -> String {
+        let mut session = connect(&self.url).await;
+        let rows = "select coalesce(string_agg(line, E'\\n'), '') from noted_rows";
+        let noted = sqlx::query_scalar(rows).fetch_one(&mut session).await.unwrap();
+        session.close().await.unwrap();
+        noted
+    }
+
     pub(crate) async fn drop(self) {
         execute(&self.server, &format!("drop database {} with (force)", self.name)).await;
     }

@@ -31,9 +31,18 @@ pub(super) fn summary(asked: &Arguments) -> Result<String, ToolError> {
         Action::Remove => {
             Ok(format!("remove the plugin {} with its files and its keys", name(asked)?))
         }
-        Action::List | Action::Show | Action::Install | Action::Update | Action::Configure => {
-            Ok(format!("manage plugins: {:?}", asked.action).to_lowercase())
-        }
+        Action::List
+        | Action::Show
+        | Action::Help
+        | Action::Install
+        | Action::Update
+        | Action::Configure
+        | Action::Create
+        | Action::ListFiles
+        | Action::ReadFile
+        | Action::WriteFile
+        | Action::DeleteFile
+        | Action::MoveFile => Ok(format!("manage plugins: {:?}", asked.action).to_lowercase()),
     }
 }
 
@@ -71,11 +80,7 @@ pub(super) async fn run(
     asked: Arguments,
     context: &CallContext,
 ) -> Result<ToolOutput, ToolError> {
-    if context.person.role != Role::Owner {
-        return Err(ToolError::call(
-            "plugins are the owner's to manage; only the owner can ask for that",
-        ));
-    }
+    owner_only(context)?;
     let (managed, who) = (&plugins.managed, context.person.name.as_str());
     match asked.action {
         Action::Install => {
@@ -116,8 +121,23 @@ pub(super) async fn run(
             managed.remove(name).await.map_err(refused)?;
             json(&value!({"removed": name}))
         }
-        Action::List | Action::Show => Err(ToolError::call("nothing is to be managed")),
+        Action::List
+        | Action::Show
+        | Action::Help
+        | Action::Create
+        | Action::ListFiles
+        | Action::ReadFile
+        | Action::WriteFile
+        | Action::DeleteFile
+        | Action::MoveFile => Err(ToolError::call("nothing is to be managed")),
     }
+}
+
+pub(super) fn owner_only(context: &CallContext) -> Result<(), ToolError> {
+    if context.person.role == Role::Owner {
+        return Ok(());
+    }
+    Err(ToolError::call("plugins are the owner's to manage; only the owner can ask for that"))
 }
 
 async fn install(
@@ -132,7 +152,7 @@ async fn install(
 }
 
 /// What the model is told of what was fetched, and what comes next.
-fn offered(offer: &Offer) -> Result<ToolOutput, ToolError> {
+pub(super) fn offered(offer: &Offer) -> Result<ToolOutput, ToolError> {
     let tools: Vec<Value> = offer
         .description
         .tools
@@ -185,12 +205,11 @@ async fn configure(
     };
     if declared.secret {
         return Err(ToolError::call(format!(
-            "`{key}` is secret and passes through no conversation; ask the owner to set it in a terminal: \
-             famulus plugin configure {name} {key}"
+            "`{key}` is secret and passes through no conversation; ask the owner to write `/configure {name} {key} \
+             VALUE`, which no model sees, or in a terminal: famulus plugin configure {name} {key}"
         )));
     }
-    let given = asked.value.as_deref();
-    let given = given.map(|text| serde_json::from_str(text).unwrap_or_else(|_| text.into()));
+    let given = asked.value.as_deref().map(plugin::value_of);
     plugins.managed.configure(name, key, given, who).await.map_err(refused)?;
     json(&value!({"plugin": name, "set": key}))
 }
@@ -219,14 +238,14 @@ async fn built(plugins: &PluginPorts, name: &str, revision: &str) -> Result<Tool
         }
         if Instant::now() >= until {
             return json(
-                &value!({"plugin": name, "building": "it is being built; show says when it is ready"}),
+                &value!({"plugin": name, "building": "it is being built; the owner is told when that ends"}),
             );
         }
         sleep(LOOK).await;
     }
 }
 
-fn name(asked: &Arguments) -> Result<&str, ToolError> {
+pub(super) fn name(asked: &Arguments) -> Result<&str, ToolError> {
     let name = asked.name.as_deref().map(str::trim);
     name.ok_or_else(|| {
         ToolError::call("`name` is missing; name one of the plugins that `list` shows")
@@ -247,13 +266,14 @@ fn network(asked: &Arguments) -> &'static str {
     if asked.internet { "public addresses" } else { "none" }
 }
 
-fn refused(error: ManageError) -> ToolError {
+pub(super) fn refused(error: ManageError) -> ToolError {
     match error {
         ManageError::Store(error) => ToolError::Store(error),
         ManageError::Unsupported(_)
         | ManageError::NoPlugin(_)
         | ManageError::Taken(_)
         | ManageError::Invalid(_)
+        | ManageError::Edit(_)
         | ManageError::Failed { .. } => ToolError::Call(error.to_string()),
     }
 }

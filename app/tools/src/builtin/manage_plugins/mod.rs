@@ -2,8 +2,12 @@
 //! it when it needs it, so that plugins cost nothing in turns without them.
 //!
 //! Nothing of a plugin runs before the owner has said yes to what was fetched, by its digest. An address
-//! that the owner did not write is asked about before it is fetched.
+//! that the owner did not write is asked about before it is fetched. A file that is written is offered as what was
+//! fetched is: it runs nothing, and asks nobody.
 
+mod files;
+#[cfg(test)]
+mod files_tests;
 mod life;
 #[cfg(test)]
 mod life_tests;
@@ -13,7 +17,7 @@ use crate::plugins::{PluginPorts, described};
 use crate::schema::schema_of;
 use crate::tool::{Policy, Tool, ToolError, filled, json, typed};
 use async_trait::async_trait;
-use famulus_core::plugin::{self, Description};
+use famulus_core::plugin::{self, Description, Template};
 use famulus_core::sandbox::PluginState;
 use famulus_core::tool::{CallContext, Effect, Repeat, ToolOutput};
 use schemars::JsonSchema;
@@ -36,6 +40,7 @@ impl ManagePlugins {
 enum Action {
     List,
     Show,
+    Help,
     Install,
     InstallUnsaid,
     Update,
@@ -43,6 +48,12 @@ enum Action {
     Configure,
     Rollback,
     Remove,
+    Create,
+    ListFiles,
+    ReadFile,
+    WriteFile,
+    DeleteFile,
+    MoveFile,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,11 +82,31 @@ struct Arguments {
     /// JSON, or text.
     #[serde(default, deserialize_with = "filled")]
     value: Option<String>,
+    #[serde(default, deserialize_with = "filled")]
+    plugin_description: Option<String>,
+    /// To create.
+    #[serde(default)]
+    template: Option<Template>,
+    /// Of a file.
+    #[serde(default, deserialize_with = "filled")]
+    path: Option<String>,
+    // A file may be empty.
+    #[serde(default)]
+    content: Option<String>,
+    /// To write: the sha256 that was read.
+    #[serde(default, deserialize_with = "filled")]
+    before: Option<String>,
+    /// To move: new path.
+    #[serde(default, deserialize_with = "filled")]
+    to: Option<String>,
+    #[serde(default)]
+    offset: Option<usize>,
 }
 
-const POLICY: [Policy; 9] = [
+const POLICY: [Policy; 16] = [
     Policy::read("list"),
     Policy::read("show"),
+    Policy::read("help"),
     Policy::new(Some("install"), Effect::External, Repeat::Safe),
     Policy::new(Some("install_unsaid"), Effect::External, Repeat::Safe).asks(),
     Policy::new(Some("update"), Effect::External, Repeat::Safe),
@@ -84,7 +115,17 @@ const POLICY: [Policy; 9] = [
     // A second one would go forward again.
     Policy::new(Some("rollback"), Effect::Write, Repeat::Never).asks(),
     Policy::new(Some("remove"), Effect::Write, Repeat::Safe).asks(),
+    // Nothing of what is written runs before it is permitted.
+    Policy::new(Some("create"), Effect::Write, Repeat::Safe),
+    Policy::read("list_files"),
+    Policy::read("read_file"),
+    Policy::new(Some("write_file"), Effect::Write, Repeat::Safe),
+    Policy::new(Some("delete_file"), Effect::Write, Repeat::Safe),
+    Policy::new(Some("move_file"), Effect::Write, Repeat::Safe),
 ];
+
+/// What a model must know to write a plugin.
+const HELP: &str = include_str!("help.md");
 
 /// Fetching may take minutes.
 const TIMEOUT: Duration = Duration::from_mins(6);
@@ -97,7 +138,8 @@ impl Tool for ManagePlugins {
 
     fn description(&self) -> &'static str {
         "The plugins; of one its tools and their parameters. install fetches an address that the owner \
-         wrote (install_unsaid: another one), permit has what was offered run: the owner is asked."
+         wrote (install_unsaid: another one), permit has what was offered run: the owner is asked. help tells \
+         how to write one."
     }
 
     fn schema(&self) -> Value {
@@ -135,6 +177,13 @@ impl Tool for ManagePlugins {
             | Action::Configure
             | Action::Rollback
             | Action::Remove => life::run(&self.plugins, arguments, context).await,
+            Action::Create
+            | Action::ListFiles
+            | Action::ReadFile
+            | Action::WriteFile
+            | Action::DeleteFile
+            | Action::MoveFile => files::run(&self.plugins.managed, arguments, context).await,
+            Action::Help => Ok(ToolOutput::Text(HELP.to_owned())),
             Action::List => {
                 let mut list = Vec::new();
                 for plugin in self.plugins.visible().await? {

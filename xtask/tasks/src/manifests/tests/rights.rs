@@ -13,7 +13,8 @@ const RIGHTS: [Granted; 5] = [
         "home-app",
         "S",
         &[
-            "famulus.dev plugins: list watch",
+            "famulus.dev plugins: create delete get list patch watch",
+            " secrets: create",
             "famulus.dev plugins/scale: patch",
             " pods: list watch",
             " pods/log: get",

@@ -4,25 +4,23 @@
 //!
 //! Nothing that is there is changed: a Plugin or a Secret of the same name stays as it is.
 
-use famulus_crds::{
-    labels::{CONFIG_FOR, RESTORED_FROM},
-    names::stem,
-    plugin::{Plugin, State},
-};
+mod plugin;
+
+use famulus_crds::{labels::RESTORED_FROM, plugin::Plugin};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::plugin::KeptPlugin;
+use crate::managed::{draft::Draft, object::APP};
+
 /// Objects of one answer.
 const PAGE: u32 = 100;
-
-/// The annotation in which kubectl keeps what it applied last.
-const OF_KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
@@ -64,20 +62,6 @@ pub struct Rest {
     pub files: BTreeSet<String>,
     /// What Plugins are configured by, as the JSON of an object.
     pub configurations: BTreeMap<String, Vec<u8>>,
-}
-
-/// A Plugin without what belongs to the cluster that it was in.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct KeptPlugin {
-    name: String,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<String, String>,
-    spec: famulus_crds::plugin::PluginSpec,
-    /// The revision that served.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
 }
 
 /// What became of objects that were to be made.
@@ -124,7 +108,11 @@ pub async fn make_plugins(namespace: &str, kept: &[u8], rest: &Rest) -> Result<M
             let of = secret.name_any();
             create(&secrets, &secret, "Secret", of, namespace, &mut configured).await?;
         }
-        create(&plugins, &one.into_object(rest), "Plugin", name, namespace, &mut done).await?;
+        if one.managed {
+            apply(&plugins, &one.into_object(rest), name, namespace, &mut done).await?;
+        } else {
+            create(&plugins, &one.into_object(rest), "Plugin", name, namespace, &mut done).await?;
+        }
     }
     Ok(done)
 }
@@ -230,153 +218,29 @@ where
     Ok(())
 }
 
-impl Keeps {
-    fn of(plugin: &Plugin) -> Self {
-        let spec = &plugin.spec;
-        // What was never built has written nothing.
-        let serves = plugin.status.as_ref().is_some_and(|status| status.revision.is_some());
-        Self {
-            plugin: plugin.name_any(),
-            files: serves && spec.state == State::Persistent,
-            configuration: serves && spec.config_secret_ref.is_some(),
-            suspended: spec.suspend,
+/// Makes a Plugin as the app makes one, so that the app may go on changing it.
+async fn apply(
+    api: &Api<Plugin>,
+    plugin: &Plugin,
+    name: String,
+    namespace: &str,
+    done: &mut Made,
+) -> Result<(), KeptError> {
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let there = api.list(&named).await;
+    let there =
+        there.map_err(|source| KeptError::List { namespace: namespace.to_owned(), source })?;
+    if !there.items.is_empty() {
+        done.there.push(name);
+        return Ok(());
+    }
+    let object = Draft::of(plugin).object();
+    match api.patch(&name, &PatchParams::apply(APP), &Patch::Apply(&object)).await {
+        Ok(_) => done.made.push(name),
+        Err(source) => {
+            let namespace = namespace.to_owned();
+            return Err(KeptError::Create { kind: "Plugin", name, namespace, source });
         }
     }
-}
-
-impl KeptPlugin {
-    fn of(plugin: Plugin) -> Self {
-        let Plugin { metadata, spec, status } = plugin;
-        let mut annotations = metadata.annotations.unwrap_or_default();
-        annotations.remove(OF_KUBECTL);
-        annotations.remove(RESTORED_FROM);
-        Self {
-            name: metadata.name.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
-            annotations,
-            spec,
-            revision: status.and_then(|status| status.revision),
-        }
-    }
-
-    /// The Secret that it is configured by.
-    fn configured_by(&self, rest: &Rest) -> serde_json::Result<Option<Secret>> {
-        let values = rest.configurations.get(&self.name);
-        let Some((values, reference)) = values.zip(self.spec.config_secret_ref.as_ref()) else {
-            return Ok(None);
-        };
-        let values: BTreeMap<String, String> = serde_json::from_slice(values)?;
-        Ok(Some(Secret {
-            metadata: ObjectMeta {
-                name: Some(reference.name.clone()),
-                labels: Some([(CONFIG_FOR.to_owned(), stem(&self.name))].into()),
-                ..ObjectMeta::default()
-            },
-            string_data: Some(values),
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        }))
-    }
-
-    fn into_object(self, rest: &Rest) -> Plugin {
-        let Self { name, labels, mut annotations, mut spec, revision } = self;
-        if rest.files.contains(&name) && spec.state == State::Persistent {
-            annotations.insert(RESTORED_FROM.to_owned(), rest.backup.clone());
-        }
-        // The newest commit may be another by now, or gone.
-        if spec.source.git.is_some() {
-            spec.revision = spec.revision.or(revision);
-        }
-        let mut plugin = Plugin::new(&name, spec);
-        plugin.metadata.labels = Some(labels).filter(|labels| !labels.is_empty());
-        plugin.metadata.annotations = Some(annotations).filter(|all| !all.is_empty());
-        plugin
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn plugin(source: &Value) -> Plugin {
-        let object = json!({
-            "apiVersion": "famulus.dev/v1alpha1",
-            "kind": "Plugin",
-            "metadata": {
-                "name": "weather", "namespace": "old", "uid": "1", "resourceVersion": "7",
-                "labels": {"mine": "yes"},
-                "annotations": {OF_KUBECTL: "{}", "famulus.dev/refresh": "2"},
-            },
-            "spec": {"name": "weather", "source": source, "suspend": true},
-            "status": {"revision": format!("sha256:{}", "a".repeat(64))},
-        });
-        serde_json::from_value(object).unwrap()
-    }
-
-    fn kept(plugin: Plugin) -> KeptPlugin {
-        let bytes = serde_json::to_vec(&[KeptPlugin::of(plugin)]).unwrap();
-        let mut kept: Vec<KeptPlugin> = serde_json::from_slice(&bytes).unwrap();
-        kept.remove(0)
-    }
-
-    fn again(plugin: Plugin) -> Plugin {
-        kept(plugin).into_object(&Rest::default())
-    }
-
-    #[test]
-    fn a_plugin_waits_for_the_files_that_a_backup_has_and_has_its_configuration_before() {
-        let mut before = plugin(&json!({"inline": {"files": []}}));
-        before.annotations_mut().insert(RESTORED_FROM.to_owned(), "an older one".to_owned());
-        assert_eq!(again(before.clone()).annotations().get(RESTORED_FROM), None);
-        let rest = Rest {
-            backup: "b".to_owned(),
-            files: ["weather".to_owned()].into(),
-            configurations: [("weather".to_owned(), br#"{"token": "t"}"#.to_vec())].into(),
-        };
-        assert_eq!(kept(before.clone()).configured_by(&rest).unwrap(), None, "it asks for none");
-        before.spec.config_secret_ref =
-            Some(serde_json::from_value(json!({"name": "weather-config"})).unwrap());
-        let secret = kept(before.clone()).configured_by(&rest).unwrap().unwrap();
-        assert_eq!(secret.name_any(), "weather-config");
-        assert_eq!(secret.labels().get(CONFIG_FOR), Some(&stem("weather")));
-        assert_eq!(secret.string_data.unwrap()["token"], "t");
-        let after = kept(before.clone()).into_object(&rest);
-        assert_eq!(after.annotations()[RESTORED_FROM], "b");
-        let keeps = |plugin: &Plugin| {
-            let Keeps { files, configuration, suspended, .. } = Keeps::of(plugin);
-            (files, configuration, suspended)
-        };
-        assert_eq!(keeps(&before), (true, true, true));
-        before.spec.state = State::Ephemeral;
-        before.spec.suspend = false;
-        assert_eq!(keeps(&before), (false, true, false));
-        assert_eq!(kept(before.clone()).into_object(&rest).annotations().get(RESTORED_FROM), None);
-        before.status = None;
-        assert_eq!(keeps(&before), (false, false, false));
-    }
-
-    #[test]
-    fn a_plugin_comes_back_as_its_owner_wrote_it() {
-        let before = plugin(&json!({"inline": {"files": []}}));
-        let after = again(before.clone());
-        assert_eq!(after.spec, before.spec);
-        assert_eq!(after.metadata.labels, before.metadata.labels);
-        let annotations: Vec<String> = after.metadata.annotations.unwrap().into_keys().collect();
-        assert_eq!(annotations, ["famulus.dev/refresh"]);
-        let of_the_cluster = (after.metadata.uid, after.metadata.resource_version, after.status);
-        assert_eq!(of_the_cluster, (None, None, None));
-        assert_eq!(after.metadata.namespace, None);
-    }
-
-    #[test]
-    fn a_plugin_from_git_serves_the_revision_that_served() {
-        let source = json!({"git": {"url": "https://git.home.example/weather"}});
-        let before = plugin(&source);
-        let served = before.status.as_ref().unwrap().revision.clone();
-        assert_eq!(again(before.clone()).spec.revision, served);
-        let mut pinned = before;
-        pinned.spec.revision = Some(format!("sha256:{}", "b".repeat(64)));
-        assert_eq!(again(pinned.clone()).spec.revision, pinned.spec.revision);
-    }
+    Ok(())
 }
