@@ -19,5 +19,5 @@ mod plugin;
 pub mod written;
 
 pub use home::{Home, Method};
-pub use life::{LifeError, all_live, lives};
+pub use life::{LifeError, all_live, lives, some_live};
 pub use plugin::{Answer, Call, File, Plugin, Step, Uses, all};

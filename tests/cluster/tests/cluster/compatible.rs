@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use famulus_cluster_tests::release::Release;
-use famulus_plugin_life::{Home, Method, all_live};
+use famulus_plugin_life::{Home, LifeError, Method, all_live, some_live};
 use serde_json::Value;
 
 /// A cluster, asked by the owner of the release.
@@ -21,9 +21,24 @@ impl Home for Cluster {
     }
 }
 
+fn none_failed(failures: &[LifeError]) {
+    let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// One of three: each has a dozen Pods.
 #[tokio::test]
 async fn plugins_of_different_make_live_on_a_cluster() {
     let cluster = Cluster(Release::open().await);
-    let failures: Vec<String> = all_live(&cluster).await.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "{failures:#?}");
+    none_failed(&some_live(&cluster, 3).await);
+}
+
+mod soak {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_plugin_lives_on_a_cluster() {
+        let cluster = Cluster(Release::open().await);
+        none_failed(&all_live(&cluster).await);
+    }
 }

@@ -60,7 +60,7 @@ pub(super) const HOMES: [Home; 3] = [
         variant: Variant::WHOLE,
         values: &[],
         targets: &[
-            Target::that_needs(Needs::Nothing, "cluster", "3"),
+            Target { soaks: true, ..Target::that_needs(Needs::Nothing, "cluster", "3") },
             Target::new("node", "3"),
             Target::that_soaks("hostile", "2"),
             // It reads what the others had app and operator do.
