@@ -54,8 +54,15 @@ fn with(
         return Config::Brought { values, secret: None, taken: told.cloned() };
     };
     let changes = secret.data.as_ref().and_then(|data| data.get(CHANGES));
-    let changes = changes.and_then(|changes| serde_json::from_slice(&changes.0).ok());
-    let changes: BTreeMap<String, Option<String>> = changes.unwrap_or_default();
+    let changes = changes.map_or(&[][..], |changes| changes.0.as_slice());
+    let changes: BTreeMap<String, Option<String>> =
+        serde_json::from_slice(changes).unwrap_or_else(|error| {
+            // Only the app makes it. Left there it would be in the way of the next one.
+            tracing::warn!(
+                kind = ?error.classify(), secret = secret.name_any(), "no values can be read from a Secret"
+            );
+            BTreeMap::new()
+        });
     for (key, value) in changes {
         match value {
             Some(value) => values.insert(key, value),

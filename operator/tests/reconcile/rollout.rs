@@ -32,6 +32,14 @@ async fn serving(letter: char) -> Bench {
     bench
 }
 
+/// The source is looked at once more, and gives this revision.
+async fn offers(bench: &Bench, letter: char, when: &str) {
+    bench.annotate(REFRESH, when);
+    bench.settle().await;
+    bench.bundle_ends(&revision(letter));
+    bench.settle().await;
+}
+
 #[tokio::test]
 async fn what_the_source_gives_is_told_and_nothing_of_it_runs() {
     let bench = Bench::new();
@@ -123,10 +131,7 @@ async fn a_look_that_fails_is_told_and_tried_again_where_that_may_help() {
 #[tokio::test]
 async fn while_what_was_permitted_fails_its_remedy_can_be_offered_and_permitted() {
     let bench = serving('a').await;
-    bench.annotate(REFRESH, "1");
-    bench.settle().await;
-    bench.bundle_ends(&revision('b'));
-    bench.settle().await;
+    offers(&bench, 'b', "1").await;
     bench.plugin(manual(Some('b')));
     bench.settle().await;
     let job = bench.job();
@@ -160,10 +165,7 @@ async fn while_what_was_permitted_fails_its_remedy_can_be_offered_and_permitted(
 #[tokio::test]
 async fn what_serves_is_given_nothing_of_what_the_next_revision_may() {
     let bench = serving('a').await;
-    bench.annotate(REFRESH, "1");
-    bench.settle().await;
-    bench.bundle_ends(&revision('b'));
-    bench.settle().await;
+    offers(&bench, 'b', "1").await;
     let reach = || bench.runner()["template"]["metadata"]["labels"]["famulus.dev/egress"].clone();
     let mut wider = manual(Some('b'));
     wider["egress"] = json!({"mode": "Internet"});
@@ -187,10 +189,7 @@ async fn what_serves_is_given_nothing_of_what_the_next_revision_may() {
 #[tokio::test]
 async fn a_look_does_not_disturb_a_build() {
     let bench = serving('a').await;
-    bench.annotate(REFRESH, "1");
-    bench.settle().await;
-    bench.bundle_ends(&revision('b'));
-    bench.settle().await;
+    offers(&bench, 'b', "1").await;
     bench.plugin(manual(Some('b')));
     bench.settle().await;
     let job = bench.job();

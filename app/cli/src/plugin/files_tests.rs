@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::life_tests::{good, serves};
 use super::offer::tests::offered;
 use crate::Connection;
 use crate::error::Error;
@@ -14,17 +15,6 @@ const REVISION: &str = "sha256:0123456789abcdef";
 const FILES: &str = "/v1/plugins/weather/files";
 const PERMIT: &str = "/v1/plugins/weather/permit";
 const PLUGIN: &str = "/v1/plugins/weather";
-
-fn serves(revision: &str) -> Value {
-    json!({"name": "weather", "ready": true, "reason": "Idle", "message": "it sleeps",
-        "revision": revision, "tools": ["look"], "egress": "internet", "config_keys": []})
-}
-
-async fn good(connection: &Connection, line: &str) -> String {
-    let (out, ended) = run(connection, Kind::Plain, line).await;
-    assert!(ended.unwrap(), "{line} gave {out}");
-    out
-}
 
 async fn bad(connection: &Connection, line: &str) -> Error {
     run(connection, Kind::Plain, line).await.1.unwrap_err()

@@ -12,12 +12,12 @@ const REVISION: &str = "sha256:0123456789abcdef";
 const PLUGIN: &str = "/v1/plugins/weather";
 const PERMIT: &str = "/v1/plugins/weather/permit";
 
-fn serves(revision: &str) -> Value {
+pub(super) fn serves(revision: &str) -> Value {
     json!({"name": "weather", "ready": true, "reason": "Idle", "message": "it sleeps",
         "revision": revision, "tools": ["look"], "egress": "internet", "config_keys": []})
 }
 
-async fn good(connection: &Connection, line: &str) -> String {
+pub(super) async fn good(connection: &Connection, line: &str) -> String {
     let (out, ended) = run(connection, Kind::Plain, line).await;
     assert!(ended.unwrap(), "{line} gave {out}");
     out

@@ -92,8 +92,7 @@ impl Managed {
                 return Err(ManageError::Failed {
                     reason: says.as_ref().map_or("Pending", |says| &says.reason).to_owned(),
                     message: format!(
-                        "the source of `{name}` was not fetched within {} minutes: {}; that goes on, and \
-                         `famulus plugin show {name}` says how it is",
+                        "the source of `{name}` was not fetched within {} minutes: {}; see to that, and ask again",
                         FETCHING.as_secs() / 60,
                         says.as_ref()
                             .map_or("the operator says nothing of it", |says| &says.message)

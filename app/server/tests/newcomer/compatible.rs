@@ -3,13 +3,12 @@
 
 use crate::{
     home::{Home, PATIENCE},
-    up::{Up, client},
+    up::{Up, client, with_uv},
 };
 use async_trait::async_trait;
 use famulus_plugin_life::{Home as PluginHome, Method, all_live};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use std::{path::PathBuf, process::Command};
 
 /// `famulus up`, asked by its owner.
 struct Machine(Up);
@@ -39,16 +38,6 @@ impl PluginHome for Machine {
         let request = self.request(Method::Post, &path).json(&json!({"parameters": parameters}));
         request.send().await.unwrap().text().await.unwrap()
     }
-}
-
-/// Shows a program the `uv` that tests of runners have; else it is on the path, or it is fetched.
-fn with_uv(mut command: Command) -> Command {
-    if let Some(folder) = std::env::var_os("FAMULUS_TEST_UV") {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let all = [PathBuf::from(folder)].into_iter().chain(std::env::split_paths(&folders));
-        command.env("PATH", std::env::join_paths(all).unwrap());
-    }
-    command
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,12 +3,11 @@
 
 use crate::{
     home::{Home, PATIENCE, hears, said_by},
-    up::Up,
+    up::{Up, with_uv},
 };
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -113,14 +112,7 @@ async fn a_program_that_the_machine_lacks_is_named_with_its_package() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_is_run_by_the_uv_of_the_machine() {
     let home = Home::new("plugin-uv");
-    let mut command = home.famulus(&["up"]);
-    // As tests of runners have it; else it is on the path, or it is fetched.
-    if let Some(folder) = std::env::var_os("FAMULUS_TEST_UV") {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let all = [PathBuf::from(folder)].into_iter().chain(std::env::split_paths(&folders));
-        command.env("PATH", std::env::join_paths(all).unwrap());
-    }
-    let up = Up::from(&home.place, command);
+    let up = Up::from(&home.place, with_uv(home.famulus(&["up"])));
     let script = "#!/usr/bin/env -S uv run --quiet --script\n# /// script\n# dependencies = []\n# ///\n\
                   import os, shutil\nfolder = os.path.dirname(shutil.which('uv'))\n\
                   print('beside it:', set(os.listdir(folder)) - {'uv', 'uvx'} or 'nothing')\n";

@@ -148,3 +148,13 @@ pub(crate) fn client() -> reqwest::Client {
     });
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
+
+/// Shows a program the `uv` that tests of runners have; else it is on the path, or it is fetched.
+pub(crate) fn with_uv(mut command: Command) -> Command {
+    if let Some(folder) = std::env::var_os("FAMULUS_TEST_UV") {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let all = [PathBuf::from(folder)].into_iter().chain(std::env::split_paths(&folders));
+        command.env("PATH", std::env::join_paths(all).unwrap());
+    }
+    command
+}
