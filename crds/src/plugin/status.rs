@@ -74,11 +74,12 @@ pub struct PluginStatus {
 }
 
 /// What a revision may do.
-#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     /// The tools that may run; `*` is all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 128)))]
+    #[x_kube(merge_strategy = ListMerge::Set)]
     pub tools: Vec<String>,
 
     /// What its tools reach.
