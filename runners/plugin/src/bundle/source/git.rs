@@ -12,7 +12,7 @@ use std::path::Path;
 use famulus_protocol::revision::{BUNDLE_BYTES, BUNDLE_FILES};
 
 use super::address::Repository;
-use super::git_run::{Git, GitError};
+use super::git_run::{FILE_BYTES, Files, Git, GitError};
 use super::inline::put;
 use crate::bundle::Failure;
 use crate::settings::BundleSettings;
@@ -174,12 +174,12 @@ enum Kind {
 async fn list(git: &Git, commit: &str) -> Result<Vec<Entry>, Failure> {
     let (nothing, file) = (Path::new("/dev/null"), git.file("list"));
     let arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", commit];
-    git.run_files(READ, [nothing, &file], &arguments).await.map_err(unreadable)?;
-    let disk = || Failure::disk("the work folder");
-    if fs::metadata(&file).map_err(disk())?.len() > LIST_BYTES {
-        return Err(Failure::build(ArchiveError::Files.to_string()));
-    }
-    entries(&fs::read(file).map_err(disk())?)
+    let files = Files { input: nothing, output: &file, most: LIST_BYTES };
+    git.run_files(READ, &files, &arguments).await.map_err(|said| {
+        let too_many = || Failure::build(ArchiveError::Files.to_string());
+        if said.is_too_much() { too_many() } else { unreadable(said) }
+    })?;
+    entries(&fs::read(file).map_err(Failure::disk("the work folder"))?)
 }
 
 fn unreadable(said: GitError) -> Failure {
@@ -233,7 +233,8 @@ async fn write(git: &Git, entries: Vec<Entry>, tree: &Path) -> Result<(), Failur
     }
     File::create(&wanted).and_then(|mut file| file.write_all(lines.as_bytes())).map_err(disk())?;
     let arguments = ["cat-file", "--batch"];
-    git.run_files(READ, [&wanted, &objects], &arguments).await.map_err(unreadable)?;
+    let files = Files { input: &wanted, output: &objects, most: FILE_BYTES };
+    git.run_files(READ, &files, &arguments).await.map_err(unreadable)?;
 
     let mut from = BufReader::new(File::open(&objects).map_err(disk())?);
     let mut links = Vec::new();

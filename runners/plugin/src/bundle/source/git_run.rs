@@ -17,7 +17,10 @@ use crate::termination::clean;
 
 /// What a server may send at most: a pack is smaller than what is in it, and a repository has more
 /// than a plugin.
-const FILE_BYTES: u64 = 4 * BUNDLE_BYTES;
+pub(super) const FILE_BYTES: u64 = 4 * BUNDLE_BYTES;
+
+/// The signal that ends who writes more into a file than it may.
+const TOO_MUCH: i32 = 25;
 
 /// What git may say.
 const OUTPUT_BYTES: usize = 256 * 1024;
@@ -50,6 +53,27 @@ const SETTINGS: [&str; 19] = [
     "submodule.recurse=false",
     "transfer.bundleURI=false",
 ];
+
+/// What git reads, and where it writes.
+pub(super) struct Files<'a> {
+    pub(super) input: &'a Path,
+    pub(super) output: &'a Path,
+    /// Bytes that it may write.
+    pub(super) most: u64,
+}
+
+/// How long a run of git may take, and what it may write into a file.
+#[derive(Clone, Copy)]
+struct Limits {
+    seconds: u64,
+    file_bytes: u64,
+}
+
+impl Limits {
+    fn of(seconds: u64) -> Self {
+        Self { seconds, file_bytes: FILE_BYTES }
+    }
+}
 
 /// Git in a folder of its own.
 pub(super) struct Git {
@@ -92,20 +116,22 @@ impl Git {
 
     /// Runs git. What it writes is the answer.
     pub(super) async fn run(&self, seconds: u64, arguments: &[&str]) -> Result<String, GitError> {
-        let report = self.job(seconds, "exec \"$@\"", arguments).await?;
+        let report = self.job(Limits::of(seconds), "exec \"$@\"", arguments).await?;
         Ok(report.stdout.text)
     }
 
-    /// Runs git with a file as its input and another for what it writes, byte for byte.
+    /// Runs git with a file as its input and another for what it writes, byte for byte. It ends when it writes
+    /// more than it may.
     pub(super) async fn run_files(
         &self,
         seconds: u64,
-        [input, output]: [&Path; 2],
+        files: &Files<'_>,
         arguments: &[&str],
     ) -> Result<(), GitError> {
         let quote = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"));
-        let script = format!("exec \"$@\" <{} >{}", quote(input), quote(output));
-        self.job(seconds, &script, arguments).await.map(drop)
+        let script = format!("exec \"$@\" <{} >{}", quote(files.input), quote(files.output));
+        let limits = Limits { seconds, file_bytes: files.most };
+        self.job(limits, &script, arguments).await.map(drop)
     }
 
     /// Where the server sends on to, if it does. Git follows nobody, and tells it in its trace alone.
@@ -115,17 +141,17 @@ impl Git {
         }
         let script = "export GIT_TRACE_CURL=1 GIT_TRACE_CURL_NO_DATA=1; exec \"$@\"";
         let arguments = ["ls-remote", "--quiet", "--", &self.url(), "HEAD"];
-        let report = self.report(seconds, script, &arguments).await.ok()?;
+        let report = self.report(Limits::of(seconds), script, &arguments).await.ok()?;
         location(&report.stderr.text).filter(|_| report.end != End::Exited(0))
     }
 
     async fn job(
         &self,
-        seconds: u64,
+        limits: Limits,
         script: &str,
         arguments: &[&str],
     ) -> Result<Report, GitError> {
-        let report = self.report(seconds, script, arguments).await?;
+        let report = self.report(limits, script, arguments).await?;
         if report.end == End::Exited(0) && report.stdout.cut == 0 {
             return Ok(report);
         }
@@ -135,7 +161,7 @@ impl Git {
 
     async fn report(
         &self,
-        seconds: u64,
+        limits: Limits,
         script: &str,
         arguments: &[&str],
     ) -> Result<Report, GitError> {
@@ -158,12 +184,12 @@ impl Git {
                 limits: ResourceLimits {
                     user_threads: self.own_user.then_some(256),
                     descriptors: 256,
-                    file_bytes: FILE_BYTES,
+                    file_bytes: limits.file_bytes,
                 },
             },
             environment: self.environment(),
             input: String::new(),
-            deadline_millis: seconds * 1000,
+            deadline_millis: limits.seconds * 1000,
             grace_millis: GRACE_MILLIS,
             output: OutputLimits { stdout_bytes: OUTPUT_BYTES, stderr_bytes: OUTPUT_BYTES },
             processes: PROCESSES,
@@ -225,13 +251,17 @@ impl GitError {
         words.iter().any(|word| self.words.contains(word))
     }
 
+    /// It wrote more than it may.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.end == Some(End::Signalled(TOO_MUCH))
+    }
+
     /// For the owner.
     pub(super) fn words(&self) -> String {
         let why = match &self.end {
             Some(End::Deadline) => "git was not done in time",
             Some(End::Memory) => "git needed more memory than there is",
-            // A file that grows beyond its limit ends its writer.
-            Some(End::Signalled(25)) => "git fetched or wrote more than it may",
+            Some(End::Signalled(TOO_MUCH)) => "git fetched or wrote more than it may",
             Some(End::Exited(_)) if !self.words.is_empty() => return self.words.clone(),
             Some(End::Exited(0)) => "git wrote more than is read",
             Some(
