@@ -49,6 +49,19 @@ pub const POINTS: &[&str] = &[
     "blob.whole",
     "plugin.call",
     "plugin.acknowledge",
+    "plugin.begin",
+    "plugin.prepare",
+    "plugin.bundle",
+    "plugin.offer",
+    "plugin.permit",
+    "plugin.build",
+    "plugin.serves",
+    "plugin.failed",
+    "plugin.configure",
+    "plugin.configured",
+    "plugin.roll_back",
+    "plugin.remove",
+    "plugin.clear",
 ];
 
 /// Dies here if told to: the step has not happened.

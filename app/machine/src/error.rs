@@ -29,6 +29,8 @@ pub enum MachineError {
     Refused(String),
     #[error("no client for runners can be made")]
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("what a plugin keeps did not come whole: {0}")]
+    Copy(#[source] io::Error),
     #[error("there is no such plugin any more")]
     Gone,
     #[error("the assistant is about to end")]

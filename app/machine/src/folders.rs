@@ -10,17 +10,22 @@
 //!            state       trees and caches                          │
 //!            work        bundle and report of a build              │
 //!            tmp         of the runner, emptied at each start      │
-//!            step        the same of a step                       ─┘
+//!            step        the same of a step                        │
+//!            given       the same of who copies its files         ─┘
+//!            files.tar   what a restore gives back, until it is there
 //! ```
 //!
 //! `ID` is short: a socket's path must be.
 
+use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, DirBuilder};
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use famulus_core::crash;
 use parking_lot::Mutex;
 use rustix::process::getuid;
 use tokio::task::spawn_blocking;
@@ -74,7 +79,7 @@ impl Folders {
         PluginFolders { base: self.base.join(digits[last..].iter().collect::<String>()) }
     }
 
-    /// Removes the folders of all plugins but these.
+    /// Removes the folders of all plugins but these, and what was not finished of theirs.
     pub(crate) async fn keep_only(&self, uids: &[String]) -> Result<(), MachineError> {
         let kept: Vec<PathBuf> = uids.iter().map(|uid| self.of(uid).base).collect();
         let entries = match fs::read_dir(&self.base) {
@@ -84,9 +89,18 @@ impl Folders {
         };
         for entry in entries {
             let base = entry.map_err(MachineError::folder(&self.base))?.path();
-            if base != self.root() && !kept.contains(&base) {
-                PluginFolders { base }.remove().await?;
+            if base == self.root() {
+                continue;
             }
+            let folders = PluginFolders { base };
+            if kept.contains(&folders.base) {
+                remove(&folders.next_config())?;
+                remove(&folders.next_files())?;
+                continue;
+            }
+            crash::before("plugin.clear");
+            folders.remove().await?;
+            crash::after("plugin.clear");
         }
         Ok(())
     }
@@ -124,7 +138,7 @@ impl Folders {
             let entry = entry.map_err(failed())?;
             taken.extend(owner(&entry.path().join("state")).map_err(failed())?);
         }
-        let free = USERS.clone().find(|user| !taken.contains(user));
+        let free = users(&self.base).find(|user| !taken.contains(user));
         free.ok_or_else(|| failed()(io::Error::other("all users of sandboxes are taken")))
     }
 }
@@ -156,12 +170,31 @@ impl PluginFolders {
 
     /// What is temporary for a runner, or for a step beside it.
     pub(crate) fn temporary(&self, purpose: Purpose) -> PathBuf {
-        self.base.join(if purpose == Purpose::Serve { "tmp" } else { "step" })
+        self.base.join(match purpose {
+            Purpose::Serve => "tmp",
+            Purpose::Give => "given",
+            Purpose::Bundle | Purpose::Build | Purpose::Check | Purpose::Take => "step",
+        })
+    }
+
+    /// A tar of what the plugin kept, which waits to be put back.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.base.join("files.tar")
+    }
+
+    /// The same while it is written.
+    pub(crate) fn next_files(&self) -> PathBuf {
+        self.base.join("files.new")
     }
 
     /// The JSON of what the owner configured.
     pub(crate) fn config(&self) -> PathBuf {
         self.base.join("config").join("config.json")
+    }
+
+    /// The same while it is written. It may hold keys, so that a death must not leave it there.
+    pub(crate) fn next_config(&self) -> PathBuf {
+        self.config().with_extension("new")
     }
 
     /// Where the runner listens.
@@ -198,11 +231,31 @@ impl PluginFolders {
         Ok(())
     }
 
+    /// Removes its trees and caches, which stay its user's.
+    pub(crate) async fn empty_state(&self, user: Option<u32>) -> Result<(), MachineError> {
+        let state = self.state();
+        in_a_thread(self, move || {
+            remove(&state)?;
+            make(&state, 0o700)?;
+            own(&state, user)
+        })
+        .await
+    }
+
     /// Removes all that there is of the plugin.
     pub(crate) async fn remove(&self) -> Result<(), MachineError> {
         let base = self.base.clone();
         in_a_thread(self, move || remove(&base)).await
     }
+}
+
+/// The users of sandboxes, those first that are this installation's: the kernel counts the processes of a user over
+/// the whole machine, so that two installations of one machine are to share none.
+fn users(base: &Path) -> impl Iterator<Item = u32> {
+    let mut hasher = DefaultHasher::new();
+    base.hash(&mut hasher);
+    let first = u32::try_from(hasher.finish() % u64::from(USERS.end - USERS.start)).unwrap_or(0);
+    (USERS.start + first..USERS.end).chain(USERS.start..USERS.start + first)
 }
 
 /// Trees may be large.
@@ -246,5 +299,20 @@ pub(crate) fn remove(path: &Path) -> Result<(), MachineError> {
             Err(MachineError::folder(path)(error))
         }
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_installation_begins_with_users_of_its_own_and_has_all_of_them() {
+        let first = |path: &str| users(Path::new(path)).next();
+        assert_ne!(first("/var/lib/famulus/plugins"), first("/srv/second/plugins"));
+        assert_eq!(first("/srv/second/plugins"), first("/srv/second/plugins"));
+        let mut all: Vec<u32> = users(Path::new("/srv/second/plugins")).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(USERS));
     }
 }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use famulus_lifecycle::{OnExit, Tasks};
-use famulus_protocol::launch::{LAUNCH, Launch, NOT_LAUNCHED};
+use famulus_protocol::launch::{LAUNCH, NOT_LAUNCHED};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::MachineError;
+use crate::order::SandboxOrder;
 
 /// Of what a sandbox says, the end is kept.
 const LINES: usize = 200;
@@ -30,11 +31,13 @@ const HEARD: Duration = Duration::from_secs(1);
 /// How long it takes, at most, to kill a sandbox.
 const KILLED: Duration = Duration::from_secs(10);
 
-/// A sandbox that was started. It ends when this is dropped.
+/// A sandbox that was started. It ends when this is dropped: its launcher sees that, and clears up behind it.
 pub(crate) struct Launcher {
     child: Child,
     /// The launcher ends the sandbox when the other end of its input is gone, however that comes.
     held: Option<ChildStdin>,
+    /// What it writes, where that is asked for.
+    written: Option<ChildStdout>,
     log: Log,
 }
 
@@ -98,21 +101,39 @@ async fn next(said: &mut (impl AsyncBufReadExt + Unpin), line: &mut Vec<u8>) -> 
 impl Launcher {
     pub(crate) fn start(
         runner: &Path,
-        order: &Launch,
+        order: &SandboxOrder,
         tasks: &Tasks,
     ) -> Result<Self, MachineError> {
-        let order = serde_json::to_string(order);
-        let order = order.map_err(|error| MachineError::Start(error.into()))?;
+        Self::spawn(runner, order, Stdio::null(), tasks)
+    }
+
+    /// The same, and its output is [taken](Self::take_written).
+    pub(crate) fn writing(
+        runner: &Path,
+        order: &SandboxOrder,
+        tasks: &Tasks,
+    ) -> Result<Self, MachineError> {
+        Self::spawn(runner, order, Stdio::piped(), tasks)
+    }
+
+    fn spawn(
+        runner: &Path,
+        order: &SandboxOrder,
+        output: Stdio,
+        tasks: &Tasks,
+    ) -> Result<Self, MachineError> {
+        let unwritten = |error: serde_json::Error| MachineError::Start(error.into());
+        let launch = serde_json::to_string(&order.launch).map_err(unwritten)?;
+        let limits = serde_json::to_string(&order.limits).map_err(unwritten)?;
         let mut child = Command::new(runner)
-            .args([LAUNCH, &order])
+            .args([LAUNCH, &launch, &limits])
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(Stdio::piped())
             // A signal from a terminal is for the assistant, which ends its sandboxes by itself.
             .process_group(0)
-            .kill_on_drop(true)
             .spawn()
             .map_err(MachineError::Start)?;
         let (held, said, log) = (child.stdin.take(), child.stderr.take(), Log::default());
@@ -120,7 +141,12 @@ impl Launcher {
             // It ends with the sandbox, which holds the other end.
             tasks.spawn("sandbox.log", OnExit::Log, log.clone().follow(said));
         }
-        Ok(Self { child, held, log })
+        let written = child.stdout.take();
+        Ok(Self { child, held, written, log })
+    }
+
+    pub(crate) fn take_written(&mut self) -> Option<ChildStdout> {
+        self.written.take()
     }
 
     pub(crate) fn log(&self) -> Log {
@@ -158,6 +184,9 @@ impl Launcher {
         drop(self.held.take());
         if timeout(KILLED, self.child.wait()).await.is_err() {
             tracing::error!("a sandbox does not end; its launcher is killed");
+            if let Err(error) = self.child.start_kill() {
+                tracing::error!(%error, "a launcher cannot be killed");
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! PluginRecord ─► Machine ── Home ──► app/sandbox: calls
 //!                    ├─ folders ─► state, kept results, what is mounted, sockets: one set for each plugin
 //!                    ├─ steps ───► a sandbox that bundles, one that builds
+//!                    ├─ copies ──► what plugins keep, for backups: read in a sandbox, and put back in one
+//!                    ├─ cgroups ─► what a sandbox may take of the machine
 //!                    ├─ programs ► what its entrypoints begin with is there, or is said to be missing
 //!                    └─ runner ──► a sandbox that serves; its end is seen, and told
 //! ```
@@ -14,6 +16,9 @@
 //! made; no sandbox sees a folder or a socket of another plugin; what runs ends with this process, however
 //! that ends.
 
+mod cgroups;
+mod config;
+mod copies;
 mod error;
 mod folders;
 mod home;
@@ -21,6 +26,7 @@ mod launcher;
 mod machine;
 mod mounted;
 mod order;
+mod packages;
 mod plugin;
 mod programs;
 mod record;
@@ -28,9 +34,11 @@ mod runner;
 mod steps;
 mod table;
 
+pub use copies::{Copies, GivenFiles};
 pub use error::{MachineError, StepError};
 pub use machine::{Machine, Settings};
 pub use order::APP;
+pub use packages::Packages;
 pub use plugin::LocalPlugin;
 pub use programs::Uv;
 pub use record::PluginRecord;

@@ -1,14 +1,12 @@
 //! This machine as a home of plugins.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use famulus_core::crash;
 use famulus_core::plugin::Egress;
 use famulus_core::runner::Door;
 use famulus_lifecycle::Tasks;
@@ -18,10 +16,13 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::cgroups::{Cgroups, find};
+use crate::config;
 use crate::error::MachineError;
-use crate::folders::{Folders, PluginFolders, make, own, remove};
+use crate::folders::{Folders, PluginFolders, own, remove};
 use crate::mounted::give;
 use crate::order::Of;
+use crate::packages::Packages;
 use crate::plugin::{LocalPlugin, not_ready};
 use crate::programs::Uv;
 use crate::record::PluginRecord;
@@ -44,13 +45,19 @@ pub struct Settings {
     pub programs: Option<PathBuf>,
     /// Who has `uv`, where the system need not have it.
     pub uv: Option<Arc<dyn Uv>>,
+    /// Where builds have packages from.
+    pub packages: Packages,
     /// Who listens on this machine and must not be reached from a sandbox: the look at its network tries them.
     pub denied: Vec<SocketAddr>,
+    /// Where control groups of sandboxes are made; found when the machine is opened.
+    pub(crate) cgroups: Option<Arc<Cgroups>>,
 }
 
 impl Settings {
     pub fn new(runner: PathBuf, data_dir: PathBuf) -> Self {
-        Self { runner, data_dir, programs: None, uv: None, denied: Vec::new() }
+        let packages = Packages::default();
+        let denied = Vec::new();
+        Self { runner, data_dir, programs: None, uv: None, packages, denied, cgroups: None }
     }
 }
 
@@ -113,7 +120,8 @@ impl Machine {
             steps: Semaphore::new(STEPS),
             tasks: tasks.clone(),
         };
-        match machine.check(Egress::None).await {
+        machine.settings.cgroups = find(&machine.settings.data_dir).await.map(Arc::new);
+        match machine.check_limited().await {
             Ok(isolation) => machine.isolation = Some(isolation),
             Err(why) => {
                 tracing::warn!(why = why.message, "nothing of a plugin runs on this machine");
@@ -126,6 +134,18 @@ impl Machine {
             machine.no_internet = Some(not_ready("NoInternet", why));
         }
         Ok(Arc::new(machine))
+    }
+
+    /// Tries a sandbox in control groups, and without them, where that is why there is none.
+    async fn check_limited(&mut self) -> Result<String, NotReady> {
+        let checked = self.check(Egress::None).await;
+        let Err(NotReady { message: why, .. }) = &checked else { return checked };
+        if self.settings.cgroups.take().is_none() {
+            return checked;
+        }
+        let isolation = self.check(Egress::None).await?;
+        tracing::warn!(why, "sandboxes of this machine are in no control group");
+        Ok(isolation)
     }
 
     /// Why nothing of a plugin runs here; nothing where sandboxes are as they must be.
@@ -187,19 +207,7 @@ impl Machine {
     /// # Errors
     /// It cannot be written.
     pub fn configure(&self, uid: &str, values: &Value) -> Result<(), MachineError> {
-        let path = self.folders.of(uid).config();
-        if let Some(above) = path.parent() {
-            make(above, 0o700)?;
-        }
-        let aside = path.with_extension("new");
-        remove(&aside)?;
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside);
-        let written = written.and_then(|mut file| {
-            file.write_all(values.to_string().as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(MachineError::folder(&aside))?;
-        fs::rename(&aside, &path).map_err(MachineError::folder(&path))
+        config::write(&self.folders.of(uid), values)
     }
 
     /// What the owner configured; nothing, if nothing was.
@@ -207,25 +215,18 @@ impl Machine {
     /// # Errors
     /// It cannot be read.
     pub fn configured(&self, uid: &str) -> Result<Map<String, Value>, MachineError> {
-        let path = self.folders.of(uid).config();
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let read = serde_json::from_slice(&bytes).map_err(io::Error::from);
-                read.map_err(MachineError::folder(&path))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
-            Err(error) => Err(MachineError::folder(&path)(error)),
-        }
+        config::read(&self.folders.of(uid))
     }
 
-    /// Whether a tree of this revision stands in the plugin's folder. After a restore it does not.
+    /// Whether a tree of this revision stands in the plugin's folder. After a restore it does not, and none
+    /// does before the plugin's files are back.
     pub fn is_built(&self, uid: &str, revision: &str) -> bool {
         let hex = revision.strip_prefix("sha256:").unwrap_or(revision);
-        let built = format!("revisions/{hex}.json");
-        self.folders.of(uid).state().join(built).is_file()
+        let (built, folders) = (format!("revisions/{hex}.json"), self.folders.of(uid));
+        folders.state().join(built).is_file() && !folders.files().exists()
     }
 
-    /// Removes the folders of all plugins but these.
+    /// Removes the folders of all plugins but these, and what was not finished of theirs.
     ///
     /// # Errors
     /// A folder cannot be removed.
@@ -260,7 +261,9 @@ impl Machine {
         if let Some(door) = self.open.lock().remove(uid) {
             door.cancel();
         }
+        crash::before("plugin.clear");
         self.folders.of(uid).remove().await?;
+        crash::after("plugin.clear");
         self.upkeep.lock().remove(uid);
         Ok(())
     }

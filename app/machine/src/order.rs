@@ -1,14 +1,17 @@
 //! What the launcher is asked for: the sandbox of a runner, and those of the steps before it.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use famulus_core::plugin::Egress;
-use famulus_protocol::launch::{Launch, LaunchNetwork, Place};
+use famulus_protocol::launch::{Launch, LaunchLimits, LaunchNetwork, Place};
 
+use crate::cgroups::{LIMITS, Limited, limited};
 use crate::folders::PluginFolders;
 use crate::machine::Settings;
+use crate::packages::{CREDENTIALS, credentials_copy};
 
 /// Where things are in a sandbox.
 const RUNNER: &str = "/famulus/runner";
@@ -16,6 +19,7 @@ const PROGRAMS: &str = "/famulus/programs";
 const UV: &str = "/famulus/uv";
 const MOUNTED: &str = "/famulus/mounted";
 const ORDER: &str = "/famulus/order";
+const FILES: &str = "/famulus/files.tar";
 const DOORS: &str = "/famulus/doors";
 const KEPT: &str = "/famulus/kept";
 const WORK: &str = "/famulus/work";
@@ -44,6 +48,30 @@ pub(crate) enum Purpose {
     Build,
     /// To see what holds a call, before there is any plugin.
     Check,
+    /// What the plugin keeps is copied out of it, maybe beside a runner that serves.
+    Give,
+    /// What a backup has of it is put back, before a runner serves.
+    Take,
+}
+
+impl Purpose {
+    /// The step that is taken in it; none where a runner serves.
+    pub(crate) fn step(self) -> Option<&'static str> {
+        match self {
+            Self::Serve => None,
+            Self::Bundle => Some("bundle"),
+            Self::Build => Some("build"),
+            Self::Check => Some("check"),
+            Self::Give => Some("give"),
+            Self::Take => Some("take"),
+        }
+    }
+}
+
+/// A sandbox, and what all of it together may take.
+pub(crate) struct SandboxOrder {
+    pub(crate) launch: Launch,
+    pub(crate) limits: LaunchLimits,
 }
 
 /// For whom a sandbox is made.
@@ -69,13 +97,21 @@ pub(crate) fn launch(
     settings: &Settings,
     uv: Option<&Path>,
     network: LaunchNetwork,
-) -> Launch {
+) -> SandboxOrder {
     let folders = of.folders;
-    let mut places = vec![
-        read(settings.runner.clone(), RUNNER),
-        written(folders.doors(), DOORS),
-        written(folders.temporary(purpose), TEMPORARY),
-    ];
+    let Limited { limits, seen } = limited(settings.cgroups.as_deref(), &id(folders), purpose);
+    let temporary = match purpose {
+        // The disk is everybody's.
+        Purpose::Serve | Purpose::Bundle | Purpose::Build | Purpose::Check => in_memory(TEMPORARY),
+        // Nothing of a plugin is executed there, and its report is read when it has ended.
+        Purpose::Give | Purpose::Take => written(folders.temporary(purpose), TEMPORARY),
+    };
+    let mut places = vec![read(settings.runner.clone(), RUNNER), temporary];
+    places.extend(seen);
+    // Who copies speaks to nobody.
+    if !matches!(purpose, Purpose::Give | Purpose::Take) {
+        places.push(written(folders.doors(), DOORS));
+    }
     places.extend(settings.programs.clone().map(|programs| read(programs, PROGRAMS)));
     places.extend(uv.map(|uv| read(uv.to_owned(), &format!("{UV}/uv"))));
     let uvx = uv.map(|uv| uv.with_file_name("uvx")).filter(|uvx| uvx.is_file());
@@ -96,21 +132,49 @@ pub(crate) fn launch(
             written(folders.state(), STATE),
             in_memory(PLUGINS),
         ]),
+        Purpose::Give => places.push(written(folders.state(), STATE)),
+        Purpose::Take => places.extend([
+            read(folders.files(), FILES),
+            written(folders.work(), WORK),
+            written(folders.state(), STATE),
+        ]),
     }
-    let step = match purpose {
-        Purpose::Serve => None,
-        Purpose::Bundle => Some("bundle".to_owned()),
-        Purpose::Build => Some("build".to_owned()),
-        Purpose::Check => Some("check".to_owned()),
-    };
-    Launch {
+    if purpose == Purpose::Build && settings.packages.credentials.is_some() {
+        places.push(read(credentials_copy(folders), CREDENTIALS));
+    }
+    let launch = Launch {
         root: of.root.clone(),
         user: of.user,
         places,
         network,
         variables: variables(purpose, of, settings, uv.is_some()),
-        command: [RUNNER.to_owned()].into_iter().chain(step).collect(),
-    }
+        command: [RUNNER].into_iter().chain(purpose.step()).map(str::to_owned).collect(),
+    };
+    SandboxOrder { launch, limits }
+}
+
+/// Whether the threads of an ordinary user's plugins are counted apart from the user's own: who is no root has a
+/// user namespace in each sandbox.
+fn is_counted_apart() -> bool {
+    // Who does not say what it is, is taken for an older one.
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    counts_in_namespaces(&release)
+}
+
+/// The first release of the kernel that counts a user's threads in each user namespace.
+const COUNTS_IN_NAMESPACES: [u32; 2] = [5, 14];
+
+fn counts_in_namespaces(release: &str) -> bool {
+    let numbers = release.split(|letter: char| !letter.is_ascii_digit()).take(2);
+    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
+    numbers.len() == 2 && numbers[..] >= COUNTS_IN_NAMESPACES[..]
+}
+
+/// By which the folders of the plugin are named.
+fn id(folders: &PluginFolders) -> String {
+    let state = folders.state();
+    let id = state.parent().and_then(Path::file_name).unwrap_or_default();
+    id.to_string_lossy().into_owned()
 }
 
 /// Nothing of it is secret.
@@ -126,7 +190,9 @@ fn variables(
     let denied: Vec<String> = settings.denied.iter().map(ToString::to_string).collect();
     let report = match purpose {
         Purpose::Serve => KEPT,
-        Purpose::Bundle | Purpose::Build | Purpose::Check => WORK,
+        // A build may be under way beside it, which has the other folder.
+        Purpose::Give => TEMPORARY,
+        Purpose::Bundle | Purpose::Build | Purpose::Check | Purpose::Take => WORK,
     };
     let of_all = [
         ("PLUGIN", format!("{PLUGINS}/{}", of.plugin)),
@@ -137,7 +203,10 @@ fn variables(
         ("WORK", WORK.to_owned()),
         ("VOLUME", STATE.to_owned()),
         ("KEPT", format!("{KEPT}/calls")),
+        ("FILES", FILES.to_owned()),
+        ("SHARED_VOLUME", "true".to_owned()),
         ("STATE", format!("{PLUGINS}/{}:{STATE}/revisions", of.plugin)),
+        ("CGROUPS", LIMITS.to_owned()),
         ("STATE_BYTES", STATE_BYTES.to_string()),
         ("STATE_FILES", STATE_FILES.to_string()),
         ("SCRATCH", TEMPORARY.to_owned()),
@@ -145,13 +214,15 @@ fn variables(
         ("TERMINATION_LOG", format!("{report}/{REPORT}")),
         ("PATH", path.join(":")),
         ("READABLE", format!("{PROGRAMS}:{UV}")),
-        // The threads of an ordinary user's plugins are the user's.
-        ("OWN_USER", of.user.is_some().to_string()),
+        ("OWN_USER", (of.user.is_some() || is_counted_apart()).to_string()),
         ("PROBE_CONTROL", APP.to_owned()),
         ("PROBE_DENIED", denied.join(",")),
         ("LOG_JSON", "false".to_owned()),
     ];
-    of_all.into_iter().map(|(name, value)| (format!("FAMULUS_RUNNER_{name}"), value)).collect()
+    let of_builds = settings.packages.variables();
+    let of_builds = of_builds.into_iter().filter(|_| purpose == Purpose::Build);
+    let all = of_all.into_iter().chain(of_builds);
+    all.map(|(name, value)| (format!("FAMULUS_RUNNER_{name}"), value)).collect()
 }
 
 /// What was exchanged as a whole, for who reads it once.
@@ -187,7 +258,7 @@ mod tests {
         let own = folders.of("0b0e2a0c-1d7a-4a55-9c43-6d1d3c1f4a10");
         let of = Of { plugin: "p", folders: &own, root: folders.root(), user: Some(1_310_000) };
         let seen = |purpose| {
-            let order = launch(purpose, &of, &settings, None, LaunchNetwork::None);
+            let order = launch(purpose, &of, &settings, None, LaunchNetwork::None).launch;
             let from = order.places.iter().filter_map(|place| place.from.clone());
             let below =
                 from.filter_map(|path| path.strip_prefix("/data/plugins").ok().map(Path::to_owned));
@@ -199,13 +270,66 @@ mod tests {
         let all =
             |names: &[&str]| names.iter().map(|name| format!("{id}/{name}")).collect::<Vec<_>>();
         let uv = Path::new("/home/ada/.local/bin/uv");
-        let order = launch(Purpose::Build, &of, &settings, Some(uv), LaunchNetwork::None);
+        let order = launch(Purpose::Build, &of, &settings, Some(uv), LaunchNetwork::None).launch;
         let home = |place: &&Place| place.from.as_ref().is_some_and(|it| it.starts_with("/home"));
         let shown: Vec<&Place> = order.places.iter().filter(home).collect();
         assert_eq!(shown, [&read(uv.to_owned(), "/famulus/uv/uv")], "and nothing beside it");
         assert!(order.variables["FAMULUS_RUNNER_PATH"].starts_with("/famulus/uv:/usr/local"));
-        assert_eq!(seen(Purpose::Serve), all(&["doors", "kept", "mounted", "state", "tmp"]));
-        assert_eq!(seen(Purpose::Bundle), all(&["doors", "order", "step", "work"]));
-        assert_eq!(seen(Purpose::Build), all(&["doors", "mounted", "state", "step", "work"]));
+        assert_eq!(seen(Purpose::Serve), all(&["doors", "kept", "mounted", "state"]));
+        assert_eq!(seen(Purpose::Bundle), all(&["doors", "order", "work"]));
+        assert_eq!(seen(Purpose::Build), all(&["doors", "mounted", "state", "work"]));
+        assert_eq!(seen(Purpose::Give), all(&["given", "state"]));
+        assert_eq!(seen(Purpose::Take), all(&["files.tar", "state", "step", "work"]));
+    }
+
+    #[test]
+    fn threads_of_a_shared_user_are_limited_where_the_kernel_counts_them_apart() {
+        for (release, counts) in [
+            ("6.18.44-fc-v782\n", true),
+            ("5.14.0-427.el9.x86_64\n", true),
+            ("5.10.0-28-amd64\n", false),
+            ("4.19\n", false),
+            ("", false),
+            ("next-20260101", false),
+        ] {
+            assert_eq!(counts_in_namespaces(release), counts, "{release}");
+        }
+    }
+
+    #[test]
+    fn what_a_sandbox_sees_of_its_limits_is_where_its_runner_looks() {
+        let folders = Folders::new(Path::new("/data"));
+        let own = folders.of("6d1d3c1f4a10");
+        let of = Of { plugin: "p", folders: &own, root: folders.root(), user: None };
+        let settings = Settings::new("/opt/famulus-runner".into(), "/data".into());
+        let order = launch(Purpose::Serve, &of, &settings, None, LaunchNetwork::None);
+        let looks = Path::new(&order.launch.variables["FAMULUS_RUNNER_CGROUPS"]);
+        let told: Vec<_> = order.limits.files.iter().map(|file| &*file.path).collect();
+        assert_eq!(told, [looks.join("memory.max")]);
+        let temporary = order.launch.places.iter().find(|place| place.to == Path::new(TEMPORARY));
+        assert_eq!(temporary, Some(&in_memory(TEMPORARY)), "and the disk is not filled by it");
+    }
+
+    #[test]
+    fn a_build_alone_is_told_where_packages_are() {
+        let folders = Folders::new(Path::new("/data"));
+        let own = folders.of("6d1d3c1f4a10");
+        let of = Of { plugin: "p", folders: &own, root: folders.root(), user: None };
+        let mut settings = Settings::new("/opt/famulus-runner".into(), "/data".into());
+        settings.packages.npm = Some("https://npm.home.example/".to_owned());
+        settings.packages.credentials = Some("/home/ada/packages".into());
+        for (purpose, is_told) in [
+            (Purpose::Serve, false),
+            (Purpose::Bundle, false),
+            (Purpose::Build, true),
+            (Purpose::Check, false),
+            (Purpose::Give, false),
+            (Purpose::Take, false),
+        ] {
+            let order = launch(purpose, &of, &settings, None, LaunchNetwork::None).launch;
+            let told = order.variables.keys().filter(|name| name.contains("PACKAGES")).count();
+            let seen = order.places.iter().any(|place| place.to == Path::new(CREDENTIALS));
+            assert_eq!((told, seen), (if is_told { 2 } else { 0 }, is_told), "{purpose:?}");
+        }
     }
 }

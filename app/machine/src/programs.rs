@@ -115,7 +115,8 @@ impl Machine {
     pub(crate) async fn shown_uv(&self, purpose: Purpose) -> Option<PathBuf> {
         match (purpose, &self.settings.uv) {
             (Purpose::Build | Purpose::Serve, Some(uv)) => uv.at_hand().await,
-            (Purpose::Build | Purpose::Serve, None) | (Purpose::Bundle | Purpose::Check, _) => None,
+            (Purpose::Build | Purpose::Serve, None)
+            | (Purpose::Bundle | Purpose::Check | Purpose::Give | Purpose::Take, _) => None,
         }
     }
 

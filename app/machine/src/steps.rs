@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use famulus_core::crash;
 use famulus_core::plugin::Egress;
 use famulus_protocol::launch::LaunchNetwork;
-use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled};
+use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled, Copied};
 use famulus_protocol::{Landlock, SelfTest};
 use famulus_sandbox::{KnownPlugin as _, NotReady};
 use rustix::fs::OFlags;
@@ -19,8 +20,9 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::cgroups::words;
 use crate::error::{MachineError, StepError};
-use crate::folders::remove;
+use crate::folders::{own, remove};
 use crate::launcher::Launcher;
 use crate::machine::{Machine, bearer};
 use crate::mounted::{exchange, give};
@@ -31,6 +33,7 @@ use crate::plugin::{LocalPlugin, not_ready};
 const BUNDLE: Duration = Duration::from_mins(5);
 const BUILD: Duration = Duration::from_mins(12);
 const CHECK: Duration = Duration::from_secs(30);
+const COPY: Duration = Duration::from_mins(20);
 
 /// Lines of what a step said that are shown where it reported nothing.
 const SAID: usize = 5;
@@ -75,12 +78,17 @@ impl Machine {
         let order = serde_json::to_vec(&order).map_err(io::Error::from);
         let folders = self.folders.of(uid);
         let order = order.map_err(MachineError::folder(&folders.order()))?;
+        crash::before("plugin.prepare");
         let user = self.folders.take(&folders, Purpose::Bundle).await?;
+        crash::after("plugin.prepare");
         self.open_door(uid, &folders, user).await?;
         let files = [("build.json", &order[..]), ("bearer", plugin.bearer.as_bytes())];
         exchange(&folders.order(), &files, user)?;
         let of = self.of(plugin.name(), &folders, user);
-        match self.step(Purpose::Bundle, &of, network, &upkeep.removed).await? {
+        crash::before("plugin.bundle");
+        let bundled = self.step(Purpose::Bundle, &of, network, &upkeep.removed).await?;
+        crash::after("plugin.bundle");
+        match bundled {
             Bundled::Failed(failure) => Err(StepError::Failed(failure)),
             done @ Bundled::Done { .. } => Ok(done),
         }
@@ -112,8 +120,20 @@ impl Machine {
         let missing = self.no_internet.as_ref();
         let missing = missing.filter(|_| plugin.record.init_egress == Egress::Internet);
         let egress = if missing.is_some() { Egress::None } else { plugin.record.init_egress };
-        let network = network(egress, Vec::new());
-        match self.step(Purpose::Build, &of, network, &upkeep.removed).await? {
+        let packages = &self.settings.packages;
+        let network = network(egress, addresses(&packages.hosts).await);
+        packages.give_credentials(&folders, user)?;
+        let awaits_files = folders.files().exists();
+        if awaits_files {
+            // What is there is not what was backed up.
+            folders.empty_state(user).await?;
+        }
+        crash::before("plugin.build");
+        let built = self.step(Purpose::Build, &of, network, &upkeep.removed).await;
+        packages.remove_credentials(&folders)?;
+        let built = built?;
+        crash::after("plugin.build");
+        match built {
             Built::Failed(mut failure) => {
                 if let Some(NotReady { message: why, .. }) = missing {
                     failure.message =
@@ -121,7 +141,27 @@ impl Machine {
                 }
                 Err(StepError::Failed(failure))
             }
-            done @ Built::Done { .. } => Ok(done),
+            done @ Built::Done { .. } => {
+                if awaits_files {
+                    self.take_back(&of, &upkeep.removed).await?;
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    /// Puts what a backup has of a plugin's files beside the tree that was built. It is removed when it is there.
+    async fn take_back(&self, of: &Of<'_>, ended: &CancellationToken) -> Result<(), StepError> {
+        let files = of.folders.files();
+        own(&files, of.user)?;
+        match self.step(Purpose::Take, of, LaunchNetwork::None, ended).await? {
+            Copied::Done { .. } => Ok(remove(&files)?),
+            Copied::Failed(mut failure) => {
+                let path = files.display();
+                failure.message =
+                    format!("{}; remove {path} to go on without them", failure.message);
+                Err(StepError::Failed(failure))
+            }
         }
     }
 
@@ -153,7 +193,8 @@ impl Machine {
         };
         let users =
             if rustix::process::getuid().is_root() { "a user of its own" } else { "your user" };
-        Ok(format!("namespaces of its own, {users}, {files}, filtered system calls"))
+        let limits = words(self.settings.cgroups.as_deref());
+        Ok(format!("namespaces of its own, {users}, {files}, filtered system calls, {limits}"))
     }
 
     async fn try_sandbox(&self, egress: Egress) -> Result<SelfTest, StepError> {
@@ -184,6 +225,7 @@ impl Machine {
         let patience = match purpose {
             Purpose::Bundle => BUNDLE,
             Purpose::Build => BUILD,
+            Purpose::Give | Purpose::Take => COPY,
             Purpose::Check | Purpose::Serve => CHECK,
         };
         let path = of.folders.work().join(REPORT);
@@ -218,8 +260,8 @@ impl Machine {
     }
 }
 
-/// Where the hosts are, with their ports, that the owner lets sources be fetched from although they are
-/// private. Who cannot be found cannot be fetched from.
+/// Where the hosts are, with their ports, that the owner lets sources and packages be fetched from although they
+/// are private. Who cannot be found cannot be fetched from.
 async fn addresses(hosts: &[String]) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for host in hosts {
@@ -230,7 +272,7 @@ async fn addresses(hosts: &[String]) -> Vec<SocketAddr> {
 }
 
 /// What the step wrote, which its sandbox's user could have made into anything.
-fn report<T: DeserializeOwned>(path: &Path) -> Option<T> {
+pub(crate) fn report<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).ok()?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

@@ -1,9 +1,11 @@
 //! Where the plugins of an assistant run: what the configuration says becomes the ports.
 
 use crate::{
-    config,
+    config::{self, MachinePlugins},
     no_sandboxes::{self, NoSandboxes},
+    uv::Uv,
 };
+use anyhow::Context;
 use famulus_cluster::{Cluster, ConnectError, Managed};
 use famulus_core::{
     Clock,
@@ -18,7 +20,7 @@ use famulus_machine::{Machine as LocalMachine, MachineError, Settings};
 use famulus_plugins::{Needs, Reconciler};
 use famulus_sandbox::{Calls, Timeouts};
 use famulus_store::Store;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use tokio::sync::mpsc;
 
 /// Where plugins run.
@@ -41,6 +43,23 @@ pub struct Machine {
     /// Takes the doors that are opened.
     pub doors: mpsc::Sender<Door>,
     pub allow_hosts: Vec<String>,
+}
+
+/// What the configuration says of sandboxes of this machine.
+pub(crate) fn machine_settings(
+    config: &MachinePlugins,
+    data_dir: &Path,
+) -> anyhow::Result<Settings> {
+    let runner = match config.runner.clone() {
+        Some(runner) => runner,
+        None => std::env::current_exe()
+            .context("this program does not know where it stands; set `plugins.runner`")?
+            .with_file_name("famulus-runner"),
+    };
+    let mut settings = Settings::new(runner, data_dir.to_owned());
+    settings.uv = Some(Arc::new(Uv::below(data_dir)));
+    settings.packages = config.packages.clone().into();
+    Ok(settings)
 }
 
 /// What reaches sandboxes, and who comes from there.

@@ -7,19 +7,17 @@ use crate::{
     config::{self, KEYS, Takes},
     descriptors,
     paths::Paths,
-    plugins::{Machine, Plugins},
+    plugins::{Machine, Plugins, machine_settings},
     private,
     reload::{Reach, Reload},
     say,
     token::{self, FirstToken},
-    uv::Uv,
 };
 use anyhow::Context;
 use famulus_api::Listeners;
 use famulus_core::{clock::SystemClock, runner::Door};
 use famulus_lifecycle::{OnExit, Signals, Tasks, memory};
 use famulus_local::postgres::PrivatePostgres;
-use famulus_machine::Settings;
 use famulus_models::Models;
 use famulus_store::Connect;
 use secrecy::ExposeSecret;
@@ -73,7 +71,7 @@ pub async fn run(
         config.backup.clone(),
         data_dir.clone(),
         config_file(file.clone(), &places),
-        config.cluster.clone(),
+        backup::Where::of(config.cluster.as_ref(), &config.database, &config.plugins, &data_dir)?,
     )?;
 
     let postgres = match (&config.database.url, database) {
@@ -213,15 +211,8 @@ fn plugins(
     if database == DatabaseSource::External || config.database.url.is_some() {
         return Ok((Plugins::Disabled, None));
     }
-    let runner = match config.plugins.runner.clone() {
-        Some(runner) => runner,
-        None => std::env::current_exe()
-            .context("this program does not know where it stands; set `plugins.runner`")?
-            .with_file_name("famulus-runner"),
-    };
-    let mut settings = Settings::new(runner, data_dir.to_owned());
+    let mut settings = machine_settings(&config.plugins, data_dir)?;
     let denied = listeners.into_iter().map(TcpListener::local_addr);
-    settings.uv = Some(Arc::new(Uv::below(data_dir)));
     settings.denied = denied.collect::<Result<_, _>>().context("no address of its own")?;
     let (doors, opened) = mpsc::channel(DOORS);
     let allow_hosts = config.plugins.allow_hosts.clone();

@@ -77,7 +77,10 @@ pub use pairings::{Becomes, Paired, Waiting};
 pub use people::{NewPerson, PersonChange, PersonError, TokenInfo, TokenStanding};
 pub use questions::{Closed, Unasked};
 pub use reach::Homes;
-pub use restored::{HeldBack, Installation, Invariant, installation, newest_schema, soundness};
+pub use restored::{
+    HeldBack, Installation, Invariant, PluginThere, installation, newest_schema, plugins_there,
+    soundness,
+};
 pub use restoring::{Restoring, restore_died, restored};
 pub use retention::{Retention, SweptRows};
 pub use revisions::{BundleError, BundleStream, Describe};

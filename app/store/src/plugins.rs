@@ -8,7 +8,7 @@ use crate::{
 use async_trait::async_trait;
 use famulus_core::visible::shortened;
 use famulus_core::{
-    StoreError,
+    StoreError, crash,
     plugin::{Granted, PluginEvent, PluginRow, PluginRows, PluginSource, Trouble},
 };
 use famulus_queue::Instant;
@@ -45,7 +45,9 @@ impl PluginRows for Store {
         .execute(&mut *tx)
         .await
         .map_err(failed())?;
+        crash::before("plugin.begin");
         tx.commit().await.map_err(failed())?;
+        crash::after("plugin.begin");
         Ok(made.rows_affected() == 1)
     }
 
@@ -67,7 +69,9 @@ impl PluginRows for Store {
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
+        crash::before("plugin.offer");
         noted(tx, plugin, &done, "fetched", Some(who), Some(revision)).await?;
+        crash::after("plugin.offer");
         Ok(())
     }
 
@@ -90,7 +94,10 @@ impl PluginRows for Store {
         .await
         .map_err(failed)?;
         let revision = Some(granted.revision.as_str());
-        Ok(noted(tx, plugin, &done, "permitted", Some(who), revision).await?)
+        crash::before("plugin.permit");
+        let is_permitted = noted(tx, plugin, &done, "permitted", Some(who), revision).await?;
+        crash::after("plugin.permit");
+        Ok(is_permitted)
     }
 
     async fn want_again(&self, plugin: &str, again: &Granted, who: &str) -> Result<(), StoreError> {
@@ -108,7 +115,9 @@ impl PluginRows for Store {
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
+        crash::before("plugin.roll_back");
         noted(tx, plugin, &done, "rolled back", Some(who), Some(&again.revision)).await?;
+        crash::after("plugin.roll_back");
         Ok(())
     }
 
@@ -126,7 +135,9 @@ impl PluginRows for Store {
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
+        crash::before("plugin.serves");
         noted(tx, plugin, &done, "serves", None, Some(revision)).await?;
+        crash::after("plugin.serves");
         Ok(())
     }
 
@@ -146,7 +157,9 @@ impl PluginRows for Store {
         .await
         .map_err(failed)?;
         let what = format!("failed: {}: {}", why.reason, shortened(&why.message, SAID));
+        crash::before("plugin.failed");
         noted(tx, plugin, &done, &what, None, Some(revision)).await?;
+        crash::after("plugin.failed");
         Ok(())
     }
 
@@ -161,7 +174,9 @@ impl PluginRows for Store {
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
+        crash::before("plugin.configured");
         noted(tx, plugin, &done, "configured", Some(who), None).await?;
+        crash::after("plugin.configured");
         Ok(())
     }
 
@@ -172,7 +187,10 @@ impl PluginRows for Store {
             .execute(&mut *tx)
             .await
             .map_err(failed())?;
-        Ok(tx.commit().await.map_err(failed())?)
+        crash::before("plugin.remove");
+        tx.commit().await.map_err(failed())?;
+        crash::after("plugin.remove");
+        Ok(())
     }
 
     async fn plugin_history(&self, plugin: &str) -> Result<Vec<PluginEvent>, StoreError> {
@@ -233,7 +251,8 @@ impl Store {
     }
 }
 
-/// Ends a change of a plugin, and notes it if there was one. Whether there was.
+/// Ends a change of a plugin, and notes it if there was one. Whether there was. The crash points are those of
+/// whoever makes the change.
 async fn noted(
     mut tx: Transaction<'_, Postgres>,
     plugin: Uuid,

@@ -147,6 +147,37 @@ pub async fn installation(connect: &Connect) -> Result<Option<Installation>, Con
     Ok(owner.zip(schema).map(|(owner, schema)| Installation { owner: PersonId(owner), schema }))
 }
 
+/// A plugin of one machine that a database knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginThere {
+    pub uid: String,
+    pub name: String,
+}
+
+/// The plugins that a database knows, by name; none, where it is of a release that knew none.
+///
+/// # Errors
+/// The database cannot be reached or read.
+pub async fn plugins_there(connect: &Connect) -> Result<Vec<PluginThere>, ConnectError> {
+    let mut conn = crate::opening::look_at_all(connect).await?;
+    let is_known: bool = sqlx::query_scalar("select to_regclass('plugin') is not null")
+        .fetch_one(&mut conn)
+        .await
+        .map_err(ConnectError::Database)?;
+    let mut there = Vec::new();
+    if is_known {
+        let rows: Vec<(uuid::Uuid, String)> =
+            sqlx::query_as("select uid, name from plugin order by name")
+                .fetch_all(&mut conn)
+                .await
+                .map_err(ConnectError::Database)?;
+        there
+            .extend(rows.into_iter().map(|(uid, name)| PluginThere { uid: uid.to_string(), name }));
+    }
+    conn.close().await.map_err(ConnectError::Database)?;
+    Ok(there)
+}
+
 /// Asks a database at rest whether it is sound.
 pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError> {
     let mut conn: PgConnection = crate::opening::look_at_all(connect).await?;

@@ -28,6 +28,11 @@ pub enum LaunchError {
     Root { what: String, source: io::Error },
     #[error("{path} is to be seen in the sandbox and cannot be: {source}")]
     Place { path: PathBuf, source: io::Error },
+    #[error(
+        "the control group {path} of the sandbox cannot be made, limited or entered ({source}); run famulus where \
+         its control group is its own, as that of a service of systemd with Delegate=yes is"
+    )]
+    Group { path: PathBuf, source: io::Error },
     #[error("the sandbox's own network could not be started: {0}")]
     Network(io::Error),
     #[error(

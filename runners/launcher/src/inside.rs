@@ -5,28 +5,37 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use famulus_protocol::launch::{Launch, LaunchNetwork};
+use famulus_protocol::launch::{Launch, LaunchLimits, LaunchNetwork};
+use famulus_runner_harness::namespaces::leave;
 use famulus_runner_harness::supervisor::close_on_exec;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid, umask};
 use rustix::system::sethostname;
+use rustix::thread::UnshareFlags;
 
 use crate::error::LaunchError;
-use crate::{interface, links, privileges, proof, root};
+use crate::{groups, interface, links, privileges, proof, root};
 
 /// The name of every sandbox's machine.
 const HOST: &[u8] = b"sandbox";
 
 /// Becomes the program. `outside` are the namespaces that must be left.
-pub(crate) fn enter(order: &Launch, outside: &str) -> Result<Infallible, LaunchError> {
+pub(crate) fn enter(
+    order: &Launch,
+    limits: &LaunchLimits,
+    outside: &str,
+) -> Result<Infallible, LaunchError> {
     end_with_the_launcher()?;
+    groups::enter(limits)?;
+    // Behind the groups: from within such a namespace nobody enters what lies outside of it.
+    leave(UnshareFlags::NEWCGROUP).map_err(LaunchError::Namespaces)?;
     // Nothing of the terminal is left to a sandbox.
     setsid().map_err(LaunchError::privileges("a session of its own"))?;
     let outward = match order.network {
         LaunchNetwork::None => None,
         LaunchNetwork::Internet { .. } => Some(interface::open()?),
     };
-    root::build(order)?;
+    root::build(order, limits)?;
     sethostname(HOST).map_err(LaunchError::privileges("a name of its own"))?;
     links::loopback().map_err(LaunchError::Network)?;
     if let Some(outward) = outward {

@@ -2,10 +2,10 @@
 //! programs and what it was given, and nothing else.
 //!
 //! ```text
-//! launch (outside) ─► user namespace, if it is no root ─► mount, pid, network, ipc, uts, cgroup
+//! launch (outside) ─► user namespace, if it is no root ─► control groups ─► mount, pid, network, ipc, uts
 //!      │ ends with who started it, and with it all                      │
 //!      ├─► network (outside, without files or rights) ◄─────────────────┼─ an interface, if it has one
-//!      └─► enter (inside, the first process) ─► new root ─► links ─► user, no capabilities
+//!      └─► enter (inside, the first process) ─► control groups ─► new root ─► links ─► user, no capabilities
 //!                                                                ─► looked at ─► the program
 //! ```
 //!
@@ -17,6 +17,7 @@
 
 mod error;
 mod etc;
+mod groups;
 mod inside;
 mod interface;
 mod links;
@@ -30,7 +31,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use famulus_protocol::launch::{LAUNCH, Launch, NOT_LAUNCHED};
+use famulus_protocol::launch::{LAUNCH, Launch, LaunchLimits, NOT_LAUNCHED};
 
 pub use error::LaunchError;
 
@@ -41,8 +42,13 @@ const NETWORK: &str = "network";
 /// What the launcher is asked by its arguments.
 pub struct Asked {
     order: OsString,
+    /// [`LaunchLimits`], as JSON.
+    limits: OsString,
     to: To,
 }
+
+/// No limits, as JSON.
+const UNLIMITED: &str = "{}";
 
 enum To {
     Launch,
@@ -54,28 +60,27 @@ enum To {
 impl Asked {
     /// `None`: the arguments are for somebody else.
     pub fn of(arguments: &[OsString]) -> Option<Self> {
-        match arguments {
-            [word, order] if word == LAUNCH => Some(Self { order: order.clone(), to: To::Launch }),
-            [word, order] if word == NETWORK => {
-                Some(Self { order: order.clone(), to: To::Network })
-            }
-            [word, order, outside] if word == ENTER => {
-                Some(Self { order: order.clone(), to: To::Enter(outside.clone()) })
-            }
-            _ => None,
-        }
+        let [word, order, rest @ ..] = arguments else { return None };
+        let (limits, to) = match rest {
+            [] if word == LAUNCH => (UNLIMITED.into(), To::Launch),
+            [limits] if word == LAUNCH => (limits.clone(), To::Launch),
+            [limits] if word == NETWORK => (limits.clone(), To::Network),
+            [limits, outside] if word == ENTER => (limits.clone(), To::Enter(outside.clone())),
+            _ => return None,
+        };
+        Some(Self { order: order.clone(), limits, to })
     }
 
     /// Launches, in a process that has one thread. Returns when the sandbox has ended, with the code of its
     /// program, or when there was none.
     pub fn run(self) -> ExitCode {
-        let done = self.order().and_then(|order| match &self.to {
+        let done = self.read().and_then(|(order, limits)| match &self.to {
             To::Enter(outside) => {
                 let outside = outside.to_str().unwrap_or_default();
-                inside::enter(&order, outside).map(|never| match never {})
+                inside::enter(&order, &limits, outside).map(|never| match never {})
             }
-            To::Network => network::serve(&order).map(|()| ExitCode::SUCCESS),
-            To::Launch => outside::launch(&order, &self.order),
+            To::Network => network::serve(&order, &limits).map(|()| ExitCode::SUCCESS),
+            To::Launch => outside::launch(&order, &limits, [&self.order, &self.limits]),
         });
         match done {
             Ok(code) => code,
@@ -87,8 +92,10 @@ impl Asked {
         }
     }
 
-    fn order(&self) -> Result<Launch, LaunchError> {
-        let text = self.order.to_str().unwrap_or_default();
-        serde_json::from_str(text).map_err(LaunchError::Order)
+    fn read(&self) -> Result<(Launch, LaunchLimits), LaunchError> {
+        let order = self.order.to_str().unwrap_or_default();
+        let limits = self.limits.to_str().unwrap_or_default();
+        let order = serde_json::from_str(order).map_err(LaunchError::Order)?;
+        Ok((order, serde_json::from_str(limits).map_err(LaunchError::Order)?))
     }
 }

@@ -5,21 +5,23 @@ use std::future::pending;
 use std::io;
 
 use famulus_network::{Resolvers, Rules, serve as serve_interface};
-use famulus_protocol::launch::{Launch, LaunchNetwork};
+use famulus_protocol::launch::{Launch, LaunchLimits, LaunchNetwork};
 use famulus_runner_harness::namespaces::leave;
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 use rustix::thread::UnshareFlags;
 
 use crate::error::LaunchError;
 use crate::inside::end_with_the_launcher;
-use crate::{interface, privileges, root};
+use crate::{groups, interface, privileges, root};
 
 /// Bytes that it may have, of which it uses little: whoever sends too much ends his own network.
 const MEMORY: u64 = 512 << 20;
 
 /// Serves until the launcher ends. Standard output is a socket to the process inside.
-pub(crate) fn serve(order: &Launch) -> Result<(), LaunchError> {
+pub(crate) fn serve(order: &Launch, limits: &LaunchLimits) -> Result<(), LaunchError> {
     end_with_the_launcher()?;
+    // What it does is done for the sandbox.
+    groups::enter(limits)?;
     let LaunchNetwork::Internet { also } = &order.network else {
         return Err(LaunchError::Wrong("it wants no network that is served".to_owned()));
     };

@@ -1,6 +1,6 @@
 //! The process outside: makes the namespaces, starts the process inside, and ends with who started it.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
-use famulus_protocol::launch::{Launch, LaunchNetwork};
+use famulus_protocol::launch::{Launch, LaunchLimits, LaunchNetwork};
 use famulus_runner_harness::namespaces::leave;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, getgid, getuid, kill_process};
@@ -16,10 +16,11 @@ use rustix::thread::UnshareFlags;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::error::LaunchError;
+use crate::groups::Groups;
 use crate::{ENTER, NETWORK, privileges, proof};
 
 /// How long the process inside has to end by itself when its network did.
@@ -30,7 +31,11 @@ const SIGNALLED: u8 = 128;
 
 /// Makes a sandbox and waits for its end. Standard input is a pipe whose other end is held by who started
 /// this: its end is the sandbox's.
-pub(crate) fn launch(order: &Launch, text: &OsStr) -> Result<ExitCode, LaunchError> {
+pub(crate) fn launch(
+    order: &Launch,
+    limits: &LaunchLimits,
+    texts: [&OsString; 2],
+) -> Result<ExitCode, LaunchError> {
     check(order)?;
     let outside = proof::namespaces().map_err(LaunchError::Namespaces)?;
     if !getuid().is_root() {
@@ -39,12 +44,15 @@ pub(crate) fn launch(order: &Launch, text: &OsStr) -> Result<ExitCode, LaunchErr
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(LaunchError::Process)?.block_on(async {
+        // From here on it ends only behind the sandbox, so that it removes what it makes.
+        let terminated = signal(SignalKind::terminate()).map_err(LaunchError::Process)?;
+        let _groups = Groups::make(limits)?;
         let network = match order.network {
             LaunchNetwork::None => None,
-            LaunchNetwork::Internet { .. } => Some(Network::start(text)?),
+            LaunchNetwork::Internet { .. } => Some(Network::start(texts)?),
         };
         own_namespaces().map_err(LaunchError::Namespaces)?;
-        attend(text, &outside, network).await
+        attend(texts, &outside, network, terminated).await
     })
 }
 
@@ -58,11 +66,11 @@ struct Network {
 }
 
 impl Network {
-    fn start(order: &OsStr) -> Result<Self, LaunchError> {
+    fn start(texts: [&OsString; 2]) -> Result<Self, LaunchError> {
         let flags = SocketFlags::CLOEXEC;
         let ends = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let (own, socket) = ends.map_err(|error| LaunchError::Network(error.into()))?;
-        let mut child = again(NETWORK, order)
+        let mut child = again(NETWORK, texts)
             .stdin(Stdio::piped())
             .stdout(own)
             .spawn()
@@ -72,9 +80,9 @@ impl Network {
 }
 
 /// This program as another process, which ends with this one.
-fn again(word: &str, order: &OsStr) -> Command {
+fn again(word: &str, texts: [&OsString; 2]) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args([OsStr::new(word), order]).env_clear().kill_on_drop(true);
+    command.arg(word).args(texts).env_clear().kill_on_drop(true);
     command
 }
 
@@ -103,27 +111,26 @@ fn own_namespaces() -> io::Result<()> {
             | UnshareFlags::NEWPID
             | UnshareFlags::NEWNET
             | UnshareFlags::NEWIPC
-            | UnshareFlags::NEWUTS
-            | UnshareFlags::NEWCGROUP,
+            | UnshareFlags::NEWUTS,
     )
 }
 
 async fn attend(
-    order: &OsStr,
+    texts: [&OsString; 2],
     outside: &str,
     network: Option<Network>,
+    mut terminated: Signals,
 ) -> Result<ExitCode, LaunchError> {
     // Whoever has namespaces for its children starts no thread.
     let starter = io::stdin().as_fd().try_clone_to_owned().and_then(Receiver::from_owned_fd);
     let mut starter = starter.map_err(LaunchError::Starter)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(LaunchError::Process)?;
     // It sees by its end that this process is gone, or who serves its network, who goes with this one.
     let (stdin, mut network) = match network {
         Some(Network { child, _held: held, socket }) => (socket.into(), Some((child, held))),
         None => (Stdio::piped(), None),
     };
     let mut child =
-        again(ENTER, order).arg(outside).stdin(stdin).spawn().map_err(LaunchError::Process)?;
+        again(ENTER, texts).arg(outside).stdin(stdin).spawn().map_err(LaunchError::Process)?;
     // Who waits for a child would close it.
     let _held = child.stdin.take();
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

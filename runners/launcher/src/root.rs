@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use famulus_protocol::launch::{Launch, Place};
+use famulus_protocol::launch::{Launch, LaunchLimits, Place};
 use famulus_runner_harness::mounts;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
@@ -26,6 +26,12 @@ const OWN: [&str; 3] = ["dev", "etc", "proc"];
 /// Devices that programs use everywhere.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
+/// A folder in memory, as large as that of a Pod, with as many names as there are pages in it four times.
+const MEMORY: &str = "size=64m,nr_inodes=64k";
+
+/// Lists by the kernel of what is not the sandbox's: the keys of the session that all this was started in.
+const HIDDEN: [&str; 1] = ["proc/keys"];
+
 const LINKS: [(&str, &str); 4] = [
     ("dev/fd", "/proc/self/fd"),
     ("dev/stdin", "/proc/self/fd/0"),
@@ -35,7 +41,7 @@ const LINKS: [(&str, &str); 4] = [
 
 /// Nothing of the machine is left but what is named here. What may not be written is read-only, what is not
 /// a device is none, and no file gives its owner's rights to who executes it.
-pub(crate) fn build(order: &Launch) -> Result<(), LaunchError> {
+pub(crate) fn build(order: &Launch, limits: &LaunchLimits) -> Result<(), LaunchError> {
     order.places.iter().try_for_each(|place| check(order, place))?;
     let root = Root { path: &order.root };
     own_mounts()?;
@@ -49,9 +55,13 @@ pub(crate) fn build(order: &Launch) -> Result<(), LaunchError> {
     for place in &order.places {
         root.show(order, place)?;
     }
+    for file in &limits.files {
+        root.write(&file.path, &file.text)?;
+    }
     root.folder(Path::new("/proc"))?;
     let flags = flags | MountFlags::NOEXEC;
     mount("proc", root.at("proc"), "proc", flags, None).map_err(failed("its processes"))?;
+    HIDDEN.iter().try_for_each(|path| root.hide(path))?;
     enter(root.path).map_err(LaunchError::root("its root"))?;
     restrict(order)
 }
@@ -102,6 +112,11 @@ impl Root<'_> {
         mount_bind_recursive(from, &at).map_err(|error| place(from)(error.into()))
     }
 
+    fn write(&self, path: &Path, text: &str) -> Result<(), LaunchError> {
+        path.parent().map_or(Ok(()), |above| self.folder(above).map(drop))?;
+        fs::write(self.at(path), text).map_err(place(path))
+    }
+
     pub(crate) fn link(&self, path: &str, target: impl AsRef<Path>) -> Result<(), LaunchError> {
         symlink(target, self.at(path)).map_err(place(Path::new(path)))
     }
@@ -130,12 +145,18 @@ impl Root<'_> {
             .map_err(failed("its shared memory"))
     }
 
+    /// Puts what is no device here, and cannot be opened, over a file that a kernel may have.
+    fn hide(&self, path: &str) -> Result<(), LaunchError> {
+        let path = Path::new(path);
+        if self.at(path).exists() { self.bind(Path::new("/dev/null"), path) } else { Ok(()) }
+    }
+
     fn show(&self, order: &Launch, place: &Place) -> Result<(), LaunchError> {
         if let Some(from) = &place.from {
             return self.bind(from, &place.to);
         }
         let (user, group) = privileges::owner(order).unwrap_or_else(|| (getuid(), getgid()));
-        let options = format!("mode=700,size=256m,uid={},gid={}", user.as_raw(), group.as_raw());
+        let options = format!("mode=700,{MEMORY},uid={},gid={}", user.as_raw(), group.as_raw());
         let at = self.folder(&place.to)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         let options =
@@ -249,5 +270,6 @@ mod tests {
         check("/state/beneath", Some(true));
         check("/dev/null", Some(true));
         check("/proc", None);
+        check("/proc/keys", Some(false));
     }
 }

@@ -1,18 +1,23 @@
 //! What a plugin keeps, for backups: given while no call runs, and taken once before it serves.
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use famulus_protocol::{Kind, Problem};
 use famulus_runner_harness::Mount;
 use famulus_runner_harness::pieces::{PieceReader, Pieces, written};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
-use crate::beneath::Beneath;
 use crate::own_files::OwnFiles;
 use crate::settings::{Cluster, Sandbox};
 use crate::volume::Volume;
+
+/// Between two looks whether files are copied still.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Where it is kept.
 #[derive(Clone, Debug)]
@@ -20,12 +25,27 @@ pub struct Keeping {
     volume: Volume,
     home: PathBuf,
     mount: Mount,
+    /// Another process copies the files, too.
+    is_shared: bool,
 }
 
 impl Keeping {
     pub fn new(mount: &Mount, cluster: &Cluster, sandbox: &Sandbox) -> Self {
-        let volume = Volume::new(cluster.volume.clone());
-        Self { volume, home: sandbox.cache.join("home"), mount: mount.clone() }
+        let (volume, home) = (Volume::new(cluster.volume.clone()), sandbox.cache.join("home"));
+        Self { volume, home, mount: mount.clone(), is_shared: cluster.shared_volume }
+    }
+
+    /// Waits while another process copies the files. None does until what this gives is dropped.
+    pub(crate) async fn during_a_call(&self) -> io::Result<Option<File>> {
+        if !self.is_shared {
+            return Ok(None);
+        }
+        loop {
+            if let Some(held) = self.volume.hold_for_call()? {
+                return Ok(Some(held));
+            }
+            sleep(LOOK).await;
+        }
     }
 
     /// Gives the files. Calls wait for as long as somebody takes them.
@@ -76,11 +96,8 @@ impl Keeping {
 
     fn open(&self) -> Result<OwnFiles, Problem> {
         let hex = self.volume.active().ok_or_else(|| not_ready("no revision serves yet"))?;
-        let record = self.volume.record(&hex).map_err(|error| unusable("its record", &error))?;
-        let record = record.ok_or_else(|| not_ready("the revision was not built to its end"))?;
-        let opened = |path| Beneath::open(path).map_err(|error| unusable("its folder", &error));
-        let (tree, home) = (opened(&self.volume.tree(&hex))?, opened(&self.home)?);
-        Ok(OwnFiles { tree, record, home })
+        let files = OwnFiles::open(&self.volume, &hex, &self.home);
+        files.map_err(|error| unusable("its folder", &error))?.ok_or_else(unbuilt)
     }
 }
 
@@ -89,6 +106,10 @@ async fn in_a_thread<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let done = spawn_blocking(work).await;
     done.unwrap_or_else(|panicked| Err(unusable("the runner", &io::Error::other(panicked))))
+}
+
+fn unbuilt() -> Problem {
+    not_ready("the revision was not built to its end")
 }
 
 fn not_ready(what: &str) -> Problem {

@@ -23,6 +23,7 @@ pub mod bundle;
 mod carry;
 pub mod check;
 mod config;
+pub mod copying;
 mod environment;
 mod fetch_revision;
 pub mod follow;

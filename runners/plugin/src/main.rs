@@ -7,6 +7,8 @@
 //! famulus-runner build      makes a tree of a revision on the plugin's volume
 //! famulus-runner await      waits until the one that serves beside it listens
 //! famulus-runner check      tries what holds a call, on one machine
+//! famulus-runner give       writes what the plugin keeps to standard output, for a backup of one machine
+//! famulus-runner take       puts it back beside a tree that was built
 //! famulus-runner launch     makes a sandbox of one machine, and runs a program in it
 //! ```
 //!

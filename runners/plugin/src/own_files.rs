@@ -6,12 +6,13 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::beneath::{Beneath, Kind, Stamp, touch};
 use crate::carry::{self, is_bundled, is_passed_over};
-use crate::volume::Record;
+use crate::volume::{Record, Volume};
 
 const TREE: &str = "tree/";
 const HOME: &str = "home/";
@@ -24,6 +25,13 @@ pub(crate) struct OwnFiles {
 }
 
 impl OwnFiles {
+    /// Those beside the tree of a revision; nothing, where that was not built to its end.
+    pub(crate) fn open(volume: &Volume, hex: &str, home: &Path) -> io::Result<Option<Self>> {
+        let Some(record) = volume.record(hex)? else { return Ok(None) };
+        let (tree, home) = (Beneath::open(&volume.tree(hex))?, Beneath::open(home)?);
+        Ok(Some(Self { tree, record, home }))
+    }
+
     /// Writes all of them. Nobody writes to them meanwhile.
     pub(crate) fn give(&self, to: &mut dyn Write) -> io::Result<()> {
         let mut tar = Builder::new(to);

@@ -154,6 +154,21 @@ impl Plugin {
                 return vec![failed(Reason::Cancelled, "the call was cancelled before it began")];
             }
         };
+        let _kept_from_copies = match &self.shared.keeping {
+            None => None,
+            Some(keeping) => tokio::select! {
+                held = keeping.during_a_call() => match held {
+                    Ok(held) => held,
+                    Err(error) => {
+                        let what = format!("the plugin's volume cannot be locked: {error}");
+                        return vec![failed(Reason::Start, &what)];
+                    }
+                },
+                () = context.cancel.cancelled() => {
+                    return vec![failed(Reason::Cancelled, "the call was cancelled before it began")];
+                }
+            },
+        };
         let plugin = self.clone();
         let prepared = spawn_blocking(move || {
             let same = plugin.tree()?.root() == prepared.call.tree.root();

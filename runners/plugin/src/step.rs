@@ -8,13 +8,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use famulus_protocol::revision::{Built, Bundled};
+use famulus_protocol::revision::{Built, Bundled, Copied};
 use famulus_runner::build::build;
 use famulus_runner::bundle::bundle;
 use famulus_runner::check::check;
+use famulus_runner::copying::{give, take};
 use famulus_runner::is_listened_to;
 use famulus_runner::probe::settle;
-use famulus_runner::settings::{BuildSettings, BundleSettings, ProbeSettings, Settings};
+use famulus_runner::settings::{
+    BuildSettings, BundleSettings, CopySettings, ProbeSettings, Settings,
+};
 use famulus_runner::termination::{self, Report};
 use famulus_runner_harness::{Mount, harden};
 use tokio::time::timeout;
@@ -32,14 +35,18 @@ pub(crate) enum Step {
     Build,
     Await,
     Check,
+    Give,
+    Take,
 }
 
-const STEPS: [(&str, Step); 5] = [
+const STEPS: [(&str, Step); 7] = [
     ("probe", Step::Probe),
     ("bundle", Step::Bundle),
     ("build", Step::Build),
     ("await", Step::Await),
     ("check", Step::Check),
+    ("give", Step::Give),
+    ("take", Step::Take),
 ];
 
 impl Step {
@@ -50,7 +57,7 @@ impl Step {
             [name] if STEPS.iter().any(|(known, _)| name == known) => {
                 Ok(STEPS.iter().find(|(known, _)| name == known).map(|(_, step)| *step))
             }
-            _ => Err("it takes no argument, or one of probe, bundle, build, await, check; its \
+            _ => Err("it takes no argument, or one of probe, bundle, build, await, check, give, take; its \
                       settings are variables FAMULUS_RUNNER_…"
                 .to_owned()),
         }
@@ -92,6 +99,18 @@ impl Step {
                 let checked = check(&settings.sandbox, &[hidden]).await;
                 // What was found is for the app to judge.
                 report(&settings.termination, checked, ExitCode::SUCCESS)
+            }
+            Self::Give | Self::Take => {
+                let settings = CopySettings::read(env::vars_os())?;
+                harden()?;
+                let gives = self == Self::Give;
+                let copied =
+                    if gives { give(&settings, io::stdout()).await } else { take(&settings).await };
+                let code = match &copied {
+                    Copied::Done { .. } => ExitCode::SUCCESS,
+                    Copied::Failed(_) => ExitCode::FAILURE,
+                };
+                report(&settings.termination, copied, code)
             }
             Self::Await => {
                 let at = Settings::read(env::vars_os())?.listen;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use famulus_protocol::SelfTest;
-use famulus_protocol::revision::{BuildFailure, Built, Bundled, Probed};
+use famulus_protocol::revision::{BuildFailure, Built, Bundled, Copied, Probed};
 use serde::Serialize;
 
 /// Bytes that the kubelet takes.
@@ -66,6 +66,15 @@ impl Report for Built {
         match self {
             Self::Failed(failure) => halve(&mut failure.message),
             Self::Done { init_output, .. } => halve(init_output),
+        }
+    }
+}
+
+impl Report for Copied {
+    fn shorten(&mut self) -> bool {
+        match self {
+            Self::Failed(failure) => halve(&mut failure.message),
+            Self::Done { .. } => false,
         }
     }
 }

@@ -7,19 +7,21 @@
 //! VOLUME/cache/{uv,home}        what outlives revisions
 //! VOLUME/incoming.tar           the bundle of a revision that the runner takes itself
 //! VOLUME/restored               the backup that its files came from
+//! VOLUME/calls.lock             held by each call, and alone by who copies the files
 //! ```
 //!
 //! A tree without its record is one that was not finished. What a tool may write is the active tree
 //! alone, so that it reaches neither records nor other trees where the kernel has Landlock.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use famulus_protocol::revision::digest;
 use rustix::fs::{FlockOperation, flock, syncfs};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::beneath::Stamp;
@@ -101,11 +103,16 @@ impl Volume {
 
     /// Notes that the plugin's files came from this backup, once they are on the disk.
     pub(crate) fn note_restored(&self, backup: &str) -> io::Result<()> {
-        syncfs(File::open(&self.root)?)?;
+        self.synced()?;
         let beside = self.root.join("restored.new");
         fs::write(&beside, backup)?;
         File::open(&beside)?.sync_all()?;
         fs::rename(beside, self.root.join("restored"))
+    }
+
+    /// Waits until what was written to it is on the disk.
+    pub(crate) fn synced(&self) -> io::Result<()> {
+        Ok(syncfs(File::open(&self.root)?)?)
     }
 
     /// The digits of the revision that serves.
@@ -193,6 +200,26 @@ impl Volume {
         Ok(file)
     }
 
+    /// Holds the files for a call, beside other calls, until the lock is dropped. Nothing if they are copied now.
+    pub(crate) fn hold_for_call(&self) -> io::Result<Option<File>> {
+        self.hold(FlockOperation::NonBlockingLockShared)
+    }
+
+    /// Holds the files alone. Nothing while a call runs.
+    pub(crate) fn hold_alone(&self) -> io::Result<Option<File>> {
+        self.hold(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn hold(&self, how: FlockOperation) -> io::Result<Option<File>> {
+        let path = self.root.join("calls.lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match flock(&file, how) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.revisions())? {
@@ -264,6 +291,22 @@ mod tests {
         volume.thin(1).unwrap();
         let left = ['a', 'b', 'c'].map(|digit| volume.record(&hex(digit)).unwrap().is_some());
         assert_eq!(left, [true, false, true]);
+    }
+
+    #[test]
+    fn calls_run_beside_each_other_and_never_beside_a_copy() {
+        let (_base, volume) = volume();
+        let one = volume.hold_for_call().unwrap();
+        let two = volume.hold_for_call().unwrap();
+        assert!(one.is_some() && two.is_some());
+        drop(one);
+        assert!(volume.hold_alone().unwrap().is_none(), "a call runs");
+        drop(two);
+        let copy = volume.hold_alone().unwrap();
+        assert!(copy.is_some());
+        assert!(volume.hold_for_call().unwrap().is_none(), "it is copied");
+        drop(copy);
+        assert!(volume.hold_for_call().unwrap().is_some());
     }
 
     /// A volume outlives releases.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The first word of the launcher's arguments; the second is a [`Launch`] as JSON.
+/// The first word of the launcher's arguments; the second is a [`Launch`] as JSON, the third, if there is one,
+/// [`LaunchLimits`].
 pub const LAUNCH: &str = "launch";
 
 /// The exit code of a launcher that made no sandbox. Why stands on its standard error.
@@ -49,4 +50,42 @@ pub enum LaunchNetwork {
     None,
     /// Public addresses that are none of this machine's, and those that are named.
     Internet { also: Vec<SocketAddr> },
+}
+
+/// What all processes of a sandbox together may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LaunchLimits {
+    /// They are made before the sandbox, hold each of its processes, and are removed behind it.
+    pub groups: Vec<ControlGroup>,
+    /// Small files that the sandbox reads of its limits.
+    pub files: Vec<LimitFile>,
+}
+
+/// A control group of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlGroup {
+    /// Its folder, which is made.
+    pub folder: PathBuf,
+    /// In the order in which they are set.
+    pub limits: Vec<GroupLimit>,
+}
+
+/// A file of a control group, and what is written into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupLimit {
+    pub file: String,
+    pub value: String,
+    /// Not every kernel has the file.
+    pub is_optional: bool,
+}
+
+/// A file that is made in the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitFile {
+    pub path: PathBuf,
+    pub text: String,
 }

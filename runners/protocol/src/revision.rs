@@ -97,6 +97,17 @@ pub enum Built {
     Failed(BuildFailure),
 }
 
+/// What became of the files that a plugin keeps, which a backup has or a restore gave back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Copied {
+    Done {
+        /// The revision beside whose code they lie.
+        revision: String,
+    },
+    Failed(BuildFailure),
+}
+
 /// Why there is no revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildFailure {

@@ -24,7 +24,7 @@ const CALLS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// The tools that take, as the tests of hostile plugins have them.
-const TAKERS: &str = include_str!("../tests/hostile/denial/run.py");
+const TAKERS: &str = include_str!("../../plugins/denial/run.py");
 const ATTACKS: [&str; 5] = ["forks", "memory", "flood", "scratch", "threads"];
 
 const LOUD: &str = "loud";

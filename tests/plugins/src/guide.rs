@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::plugin::{Answer, Call, File, Plugin, Step, Uses, manifest};
+use crate::source::SourceKind;
 use crate::written::{Example, Written, guide};
 
 /// All of them. What changes with an update is their description.
@@ -21,6 +22,7 @@ fn plugin(name: &str, written: Written) -> Plugin {
     describe(&mut second, "description", again.into());
     let values = written.config.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
     let uses = Uses {
+        source: SourceKind::Sent,
         tools: vec!["*".to_owned()],
         values: values.into_iter().collect(),
         before: steps(name, &written.examples, 0),
@@ -28,7 +30,7 @@ fn plugin(name: &str, written: Written) -> Plugin {
         after: steps(name, &written.examples, 2),
         back: Some(steps(name, &written.examples, 3)),
     };
-    Plugin { name: as_kept, first, second, uses }
+    Plugin { name: as_kept, first, second, uses, packages: None }
 }
 
 /// Gives a key of the plugin's manifest a value.

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::outside::Outside;
+
 /// What is done to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -32,4 +34,10 @@ pub trait Home: Sync {
 
     /// Runs a tool and waits for its end: the lines that were answered.
     async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String;
+
+    /// What it fetches repositories and packages from. Without it plugins that need any do not live here, and
+    /// the home has said so.
+    fn outside(&self) -> Option<&Outside> {
+        None
+    }
 }

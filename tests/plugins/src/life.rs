@@ -1,5 +1,6 @@
 //! The life of one plugin, and of all of them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -10,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::home::{Home, Method};
 use crate::outcome::{self, Outcome};
 use crate::plugin::{Call, File, Plugin, Step, all, manifest, tools};
+use crate::source::{Fetch, Source};
 
 /// How many live at once: a home of two cores has other things to do as well.
 const AT_ONCE: usize = 3;
@@ -37,7 +39,9 @@ pub async fn all_live(home: &dyn Home) -> Vec<LifeError> {
 
 /// The same with the first of each so many of them.
 pub async fn some_live(home: &dyn Home, of_each: usize) -> Vec<LifeError> {
-    let plugins: Vec<Plugin> = all().into_iter().step_by(of_each.max(1)).collect();
+    let has_outside = home.outside().is_some();
+    let plugins = all().into_iter().filter(|plugin| has_outside || !plugin.comes_from_outside());
+    let plugins: Vec<Plugin> = plugins.step_by(of_each.max(1)).collect();
     let lives = stream::iter(&plugins).map(|plugin| lives(home, plugin)).buffer_unordered(AT_ONCE);
     lives.filter_map(async |lived| lived.err()).collect().await
 }
@@ -47,21 +51,32 @@ pub async fn some_live(home: &dyn Home, of_each: usize) -> Vec<LifeError> {
 /// # Errors
 /// The home did something else than it was to do.
 pub async fn lives(home: &dyn Home, plugin: &Plugin) -> Result<(), LifeError> {
-    let life = Life { home, plugin };
+    let provided = match home.outside() {
+        Some(outside) => outside.provide(plugin),
+        None => Ok(plugin.clone()),
+    };
+    let prepared = provided.and_then(|it| Ok((Source::of(&it, home.outside())?, it)));
+    let failed = |step, what| LifeError { plugin: plugin.name.clone(), step, what };
+    let (source, plugin) = prepared.map_err(|what| failed("prepared", what))?;
+    let life = Life { home, plugin: &plugin, source };
     let uses = &plugin.uses;
     let first = life.step("installed", life.installs()).await?;
+    life.step("asked for its files", life.tells_its_files()).await?;
     life.step("without a yes", life.rests()).await?;
     life.step("permitted", life.is_permitted(&first)).await?;
     life.step("configured", life.is_configured(&first)).await?;
     life.step("called", life.is_called(&uses.before)).await?;
-    let second = life.step("updated", life.is_updated(&first)).await?;
+    let offered = life.step("updated", life.is_updated(&first)).await?;
+    let Some(second) = offered.last() else {
+        return Err(failed("updated", "nothing was offered".to_owned()));
+    };
     life.step("called while an update waits", life.is_called(uses.meanwhile())).await?;
-    life.step("permitted again", life.is_permitted(&second)).await?;
-    life.step("serving its update", life.serves(&second, &plugin.second)).await?;
+    life.step("permitted again", life.is_permitted(second)).await?;
+    life.step("serving its update", life.serves(second, &plugin.second)).await?;
     life.step("called after the update", life.is_called(&uses.after)).await?;
     life.step("rolled back", life.is_rolled_back(&first)).await?;
     life.step("called after the rollback", life.is_called(uses.back())).await?;
-    life.step("telling its history", life.tells(&first, &second)).await?;
+    life.step("telling its history", life.tells(&first, &offered)).await?;
     life.step("without its value", life.lacks_its_value()).await?;
     life.step("removed", life.is_removed()).await
 }
@@ -69,6 +84,7 @@ pub async fn lives(home: &dyn Home, plugin: &Plugin) -> Result<(), LifeError> {
 struct Life<'a> {
     home: &'a dyn Home,
     plugin: &'a Plugin,
+    source: Source,
 }
 
 impl Life<'_> {
@@ -82,13 +98,42 @@ impl Life<'_> {
     }
 
     async fn installs(&self) -> Result<String, String> {
-        let files = &self.plugin.first;
-        let source = json!({"source": {"inline": {"files": files}}});
-        let offer = self.asked(Method::Post, "/v1/plugins", Some(source)).await?;
+        let Fetch { body, commit, files } = self.source.first(self.plugin)?;
+        let offer = self.asked(Method::Post, "/v1/plugins", Some(body)).await?;
         expect(&offer["plugin"], &json!(self.plugin.name), &offer)?;
-        expect(&offer["changed"], &json!(true), &offer)?;
-        is_described(&offer["description"], files)?;
-        revision_of(&offer)
+        is_offered(&offer, commit.as_deref(), &files)
+    }
+
+    /// Files that were sent are read and written here. Those of a repository are changed there.
+    async fn tells_its_files(&self) -> Result<(), String> {
+        let path = self.path("/files");
+        match &self.source {
+            Source::Sent => {
+                let list = self.asked(Method::Get, &path, None).await?;
+                let listed = list["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let listed: BTreeSet<_> = listed.iter().map(|file| file["path"].as_str()).collect();
+                let sent = self.plugin.first.iter().map(|file| Some(file.path.as_str())).collect();
+                if listed == sent { Ok(()) } else { Err(format!("its files are others: {list}")) }
+            }
+            Source::Git(repository) => {
+                let (manifest, anything) =
+                    (format!("{path}/manifest.json"), json!({"content": "{}"}));
+                for (method, path, body) in [
+                    (Method::Get, &path, None),
+                    (Method::Get, &manifest, None),
+                    (Method::Put, &manifest, Some(&anything)),
+                    (Method::Delete, &manifest, None),
+                ] {
+                    let (status, said) = self.home.ask(method, path, body).await;
+                    let names_it = said.to_string().contains(&repository.url);
+                    if !(400..500).contains(&status) || !names_it {
+                        let what = format!("{} {path}: {status} {said}", method.name());
+                        return Err(format!("it is from git, and was not refused so: {what}"));
+                    }
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Nothing of it runs before somebody said yes.
@@ -148,21 +193,22 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// What serves goes on until the new one is permitted.
-    async fn is_updated(&self, first: &str) -> Result<String, String> {
-        let body = Some(json!({"files": self.plugin.second}));
-        let offer = self.asked(Method::Post, &self.path("/update"), body).await?;
-        expect(&offer["changed"], &json!(true), &offer)?;
-        is_described(&offer["description"], &self.plugin.second)?;
-        is_described(&offer["before"], &self.plugin.first)?;
-        let second = revision_of(&offer)?;
-        if second == first {
-            return Err(format!("other files are the same revision: {offer}"));
+    /// What serves goes on until a new one is permitted. All that were offered; the last is the second revision.
+    async fn is_updated(&self, first: &str) -> Result<Vec<String>, String> {
+        let mut offered = Vec::new();
+        for Fetch { body, commit, files } in self.source.updates(self.plugin)? {
+            let offer = self.asked(Method::Post, &self.path("/update"), Some(body)).await?;
+            let revision = is_offered(&offer, commit.as_deref(), &files)?;
+            is_described(&offer["before"], &self.plugin.first)?;
+            if revision == first || offered.contains(&revision) {
+                return Err(format!("other files are the same revision: {offer}"));
+            }
+            self.serves(first, &self.plugin.first).await?;
+            let shown = self.shown().await?;
+            expect(&shown["offered"], &json!(revision), &shown)?;
+            offered.push(revision);
         }
-        self.serves(first, &self.plugin.first).await?;
-        let shown = self.shown().await?;
-        expect(&shown["offered"], &json!(second), &shown)?;
-        Ok(second)
+        Ok(offered)
     }
 
     async fn is_rolled_back(&self, first: &str) -> Result<(), String> {
@@ -182,7 +228,7 @@ impl Life<'_> {
     }
 
     /// What was done stands there in its order, with whoever did it. What came by itself may stand between.
-    async fn tells(&self, first: &str, second: &str) -> Result<(), String> {
+    async fn tells(&self, first: &str, offered: &[String]) -> Result<(), String> {
         let history = self.asked(Method::Get, &self.path("/history"), None).await?;
         let entries = history["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         let done = entries.iter().filter(|entry| entry["who"].is_string());
@@ -191,8 +237,8 @@ impl Life<'_> {
         let mut expected = vec![event("fetched", first), event("permitted", first)];
         let configured = self.plugin.uses.values.keys().map(|_| (json!("configured"), Value::Null));
         expected.extend(configured);
-        expected.push(event("fetched", second));
-        expected.push(event("permitted", second));
+        expected.extend(offered.iter().map(|revision| event("fetched", revision)));
+        expected.extend(offered.last().map(|second| event("permitted", second)));
         expected.push(event("rolled back", first));
         let is_same =
             done.iter().copied().eq(expected.iter().map(|(what, revision)| (what, revision)));
@@ -262,7 +308,11 @@ impl Life<'_> {
     }
 }
 
-fn revision_of(offer: &Value) -> Result<String, String> {
+/// Whether these files are offered, of this commit, and as another revision than serves. Which it is.
+fn is_offered(offer: &Value, commit: Option<&str>, files: &[File]) -> Result<String, String> {
+    expect(&offer["changed"], &json!(true), offer)?;
+    expect(&offer["commit"], &json!(commit), offer)?;
+    is_described(&offer["description"], files)?;
     let revision = offer["revision"].as_str().filter(|it| it.starts_with("sha256:"));
     revision.map(str::to_owned).ok_or_else(|| format!("no revision is offered: {offer}"))
 }

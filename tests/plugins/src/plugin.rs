@@ -3,17 +3,19 @@
 //! ```text
 //! plugins/NAME/first    the files of the first revision
 //! plugins/NAME/second   those of the second that differ from the first's
+//! plugins/NAME/packages  packages that its revisions need, for indexes that tests serve
 //! plugins/NAME/uses.json  values, rights, calls with their answers
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::guide;
+use crate::source::SourceKind;
 
 /// A plugin in two revisions.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct Plugin {
     pub first: Vec<File>,
     pub second: Vec<File>,
     pub uses: Uses,
+    /// What it needs of an index: `python/NAME/VERSION.py`, `npm/NAME/VERSION.js`.
+    pub packages: Option<PathBuf>,
 }
 
 /// A file, as the API takes it.
@@ -35,6 +39,9 @@ pub struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uses {
+    /// Where a home has its files from.
+    #[serde(default)]
+    pub source: SourceKind,
     /// What is permitted.
     #[serde(default = "everything")]
     pub tools: Vec<String>,
@@ -127,6 +134,11 @@ impl Plugin {
         given.filter_map(|(_, value)| value.as_str()).collect()
     }
 
+    /// Whether it is of no use in a home that nothing stands beside.
+    pub fn comes_from_outside(&self) -> bool {
+        self.uses.source == SourceKind::Git || self.packages.is_some()
+    }
+
     /// A call that is to run.
     pub fn call(&self) -> Option<&Call> {
         let mut calls = self.uses.before.iter().flat_map(Step::calls);
@@ -136,8 +148,11 @@ impl Plugin {
 
 /// The manifest of a plugin of these files.
 pub(crate) fn manifest(files: &[File]) -> Value {
-    let file = files.iter().find(|file| file.path == "manifest.json").unwrap();
-    serde_json::from_str(&file.content).unwrap()
+    serde_json::from_str(content(files, "manifest.json")).unwrap()
+}
+
+pub(crate) fn content<'a>(files: &'a [File], path: &str) -> &'a str {
+    &files.iter().find(|file| file.path == path).unwrap().content
 }
 
 /// The names of the tools of a plugin of these files.
@@ -169,7 +184,8 @@ fn read(folder: &Path) -> Plugin {
     let uses =
         serde_json::from_str(&uses).map_err(|error| format!("{}: {error}", folder.display()));
     let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-    Plugin { name, first, second, uses: uses.unwrap() }
+    let packages = Some(folder.join("packages")).filter(|packages| packages.is_dir());
+    Plugin { name, first, second, uses: uses.unwrap(), packages }
 }
 
 /// Reads what is below a folder, by paths.
@@ -238,7 +254,7 @@ mod tests {
     #[test]
     fn each_is_called_by_tools_that_it_has_and_given_keys_that_it_has() {
         for plugin in all() {
-            let Plugin { name, first, second, uses } = &plugin;
+            let Plugin { name, first, second, uses, .. } = &plugin;
             assert!(plugin.call().is_some(), "{name} is never called");
             let phases = [
                 (first, uses.before.as_slice()),

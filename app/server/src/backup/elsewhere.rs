@@ -152,7 +152,7 @@ async fn plugins(
     name: &str,
     manifest: &Manifest,
 ) -> anyhow::Result<()> {
-    let Some(cluster) = &opened.home.cluster else { return Ok(()) };
+    let Some(cluster) = opened.home.plugins.cluster() else { return Ok(()) };
     let identities = opened.home.identities()?;
     let Some(bytes) = parts::small(backups, name, manifest, Holds::Plugins, identities).await?
     else {

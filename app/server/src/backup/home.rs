@@ -1,9 +1,10 @@
 //! What the commands of backups work on: a data directory, and the server on it.
 
 use crate::{
-    backup::{held, keeping, target::Target},
-    config::{self, Cluster, Database},
+    backup::{held, keeping, machine, target::Target},
+    config::{self, Cluster, Database, MachinePlugins},
     paths::Paths,
+    plugins::machine_settings,
     private, token, up,
 };
 use anyhow::Context;
@@ -17,8 +18,13 @@ use famulus_backup::{
 use famulus_cluster::keeper::{Keeper, Patience};
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PrivatePostgres, Running};
+use famulus_machine::{Copies, Settings};
 use famulus_telemetry::Guard;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// After its server was stopped, a command has this long.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -29,9 +35,40 @@ pub struct Home {
     pub config: Config,
     pub data_dir: PathBuf,
     pub config_file: Option<PathBuf>,
-    /// Where it has one.
-    pub cluster: Option<Cluster>,
+    pub plugins: Where,
     pub(super) backups: Backups,
+}
+
+/// Where an installation has its plugins, and so what of them is in no database.
+#[derive(Clone, Debug)]
+pub enum Where {
+    Nowhere,
+    Machine(Settings),
+    Cluster(Cluster),
+}
+
+impl Where {
+    /// # Errors
+    /// What makes sandboxes is not named, and not found.
+    pub fn of(
+        cluster: Option<&Cluster>,
+        database: &Database,
+        plugins: &MachinePlugins,
+        data_dir: &Path,
+    ) -> anyhow::Result<Self> {
+        match (cluster, &database.url) {
+            (Some(cluster), _) => Ok(Self::Cluster(cluster.clone())),
+            (None, Some(_shared)) => Ok(Self::Nowhere),
+            (None, None) => Ok(Self::Machine(machine_settings(plugins, data_dir)?)),
+        }
+    }
+
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        match self {
+            Self::Cluster(cluster) => Some(cluster),
+            Self::Nowhere | Self::Machine(_) => None,
+        }
+    }
 }
 
 impl Home {
@@ -41,7 +78,7 @@ impl Home {
         config: Config,
         data_dir: PathBuf,
         config_file: Option<PathBuf>,
-        cluster: Option<Cluster>,
+        plugins: Where,
     ) -> anyhow::Result<Self> {
         held::checked(&config.channels)?;
         let backups = match (&config.folder, &config.s3) {
@@ -52,7 +89,7 @@ impl Home {
             (Some(folder), None) => Backups::in_folder(folder),
             (None, None) => Backups::in_folder(data_dir.join("backups")),
         };
-        Ok(Self { config, data_dir, config_file, cluster, backups })
+        Ok(Self { config, data_dir, config_file, plugins, backups })
     }
 
     pub(super) fn plan(&self) -> Plan {
@@ -93,7 +130,14 @@ impl Home {
         }));
         let mut feeds = held::feeds(self, patience.runner)?;
         let (mut documents, mut leaves_out) = (Vec::new(), Vec::new());
-        if let Some(cluster) = &self.cluster {
+        if let Where::Machine(settings) = &self.plugins {
+            let there = famulus_store::plugins_there(&target.connect()).await?;
+            let copies = Copies::new(settings.clone(), &Tasks::new());
+            let (given, not_given) = machine::feeds(&copies, &there, patience)?;
+            feeds.extend(given);
+            leaves_out.extend(not_given);
+        }
+        if let Where::Cluster(cluster) = &self.plugins {
             secrets.push(Secret {
                 path: cluster.root_key_file.clone(),
                 name: "root-key",
@@ -150,7 +194,8 @@ impl Opened {
         let (database, backup) = (loaded.database(&redactor)?, loaded.backup(&redactor)?);
         let data_dir = loaded.data_dir.unwrap_or(places.data_dir);
         let data_dir = std::path::absolute(&data_dir).context("the data directory has no path")?;
-        let home = Home::new(backup, data_dir, config_file, loaded.cluster.clone())?;
+        let plugins = Where::of(loaded.cluster.as_ref(), &database, &loaded.plugins, &data_dir)?;
+        let home = Home::new(backup, data_dir, config_file, plugins)?;
         Ok((Self { home, database }, telemetry))
     }
 }
@@ -173,10 +218,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) async fn start(
-        database: &Database,
-        data_dir: &std::path::Path,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(database: &Database, data_dir: &Path) -> anyhow::Result<Self> {
         let tasks = Tasks::new();
         let postgres = private::start(database, data_dir, &tasks).await?;
         Ok(Self { place: postgres.place(), postgres, tasks })

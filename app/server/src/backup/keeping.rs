@@ -44,7 +44,7 @@ const PIECE: usize = 64 * 1024;
 
 /// What a plugin keeps has so much room in a backup, and so long to come: one that sends without end must
 /// not keep the backup of everything else from its end.
-const MOST_BYTES: u64 = 20 * 1024 * 1024 * 1024;
+pub(super) const MOST_BYTES: u64 = 20 * 1024 * 1024 * 1024;
 pub(super) const LONGEST: Duration = Duration::from_mins(20);
 
 #[derive(Debug)]
@@ -81,12 +81,9 @@ impl Giver for Configuration {
 pub(super) fn feeds(keeper: &Keeper, keeps: &[Keeps]) -> (Vec<Feed>, Vec<String>) {
     let (mut feeds, mut leaves_out) = (Vec::new(), Vec::new());
     for Keeps { plugin, files, configuration, suspended } in keeps {
-        let of_files = format!("the files of the plugin {plugin}");
-        let of_configuration = format!("the configuration of the plugin {plugin}");
         if *suspended {
-            for (_, words) in
-                [(files, of_files), (configuration, of_configuration)].iter().filter(|it| *it.0)
-            {
+            let kept = [(files, files_of(plugin)), (configuration, configuration_of(plugin))];
+            for (_, words) in kept.iter().filter(|it| *it.0) {
                 leaves_out.push(format!("{words}: it is suspended, and nothing of it runs"));
             }
             continue;
@@ -94,27 +91,45 @@ pub(super) fn feeds(keeper: &Keeper, keeps: &[Keeps]) -> (Vec<Feed>, Vec<String>
         let (keeper, of) = (keeper.clone(), plugin.clone());
         if *configuration {
             let giver = Configuration { keeper: keeper.clone(), plugin: of.clone() };
-            feeds.push(Feed {
-                giver: Arc::new(giver),
-                name: format!("configuration-{of}.json"),
-                holds: Holds::PluginConfiguration,
-                of: of.clone(),
-                words: of_configuration,
-                is_secret: true,
-            });
+            feeds.push(self::configuration(plugin, Arc::new(giver)));
         }
         if *files {
-            feeds.push(Feed {
-                name: format!("files-{of}.tar"),
-                holds: Holds::PluginFiles,
-                of: of.clone(),
-                giver: Arc::new(Files { keeper, plugin: of }),
-                words: of_files,
-                is_secret: false,
-            });
+            feeds.push(self::files(plugin, Arc::new(Files { keeper, plugin: of })));
         }
     }
     (feeds, leaves_out)
+}
+
+fn files_of(plugin: &str) -> String {
+    format!("the files of the plugin {plugin}")
+}
+
+fn configuration_of(plugin: &str) -> String {
+    format!("the configuration of the plugin {plugin}")
+}
+
+/// The part of a backup that holds the files of a plugin.
+pub(super) fn files(plugin: &str, giver: Arc<dyn Giver>) -> Feed {
+    Feed {
+        giver,
+        name: format!("files-{plugin}.tar"),
+        holds: Holds::PluginFiles,
+        of: plugin.to_owned(),
+        words: files_of(plugin),
+        is_secret: false,
+    }
+}
+
+/// The part of a backup that holds what a plugin is configured by.
+pub(super) fn configuration(plugin: &str, giver: Arc<dyn Giver>) -> Feed {
+    Feed {
+        giver,
+        name: format!("configuration-{plugin}.json"),
+        holds: Holds::PluginConfiguration,
+        of: plugin.to_owned(),
+        words: configuration_of(plugin),
+        is_secret: true,
+    }
 }
 
 /// What a backup has of Plugins besides themselves.

@@ -17,6 +17,7 @@ mod elsewhere;
 mod held;
 mod home;
 mod keeping;
+mod machine;
 mod restore;
 mod schedule;
 mod standing;
@@ -28,7 +29,7 @@ mod upgrade;
 pub use {
     elsewhere::restore_secrets,
     held::hold,
-    home::{Home, Opened},
+    home::{Home, Opened, Where},
     restore::restore,
 };
 pub(crate) use {schedule::schedule, told::watch, upgrade::before_migration};

@@ -12,6 +12,7 @@ use super::{
     drill::{checked, sound},
     elsewhere, held,
     home::{Opened, Ours},
+    machine,
     target::Target,
     which,
 };
@@ -67,7 +68,8 @@ pub async fn restore(
         let manifest = checked(&backups, &name).await?;
         allow(there, &name, data_dir, wanted.replace)?;
         let held = fill(&opened, &backups, &name, &manifest, &ours).await?;
-        anyhow::Ok((name, manifest, held))
+        let plugins = famulus_store::plugins_there(&connect(&ours, RESTORING)).await?;
+        anyhow::Ok((name, manifest, held, plugins))
     };
     let filled = tokio::select! {
         filled = Box::pin(work) => filled,
@@ -81,10 +83,12 @@ pub async fn restore(
         Err(error) => Err(error),
     };
     ours.stop().await;
-    let (name, manifest, held) = done?;
+    let (name, manifest, held, plugins) = done?;
     tell(&name, &manifest, held);
     give_back_files(&opened, &backups, &name, &manifest).await?;
-    held::give_back(&opened.home, &backups, &name, &manifest).await
+    let channels = held::give_back(&opened.home, &backups, &name, &manifest).await;
+    machine::give_back(&opened.home, &backups, &name, &manifest, &plugins).await?;
+    channels
 }
 
 /// Says so where there is none.

@@ -221,6 +221,18 @@ pub const KEYS: &[Key] = &[
         "on one machine: hosts with port that plugins are fetched from although their addresses are private",
     ),
     restart("plugins.runner", "on one machine: the program famulus-runner, if not beside famulus"),
+    restart(
+        "plugins.packages.python",
+        "on one machine: an index of Python packages for builds, instead of the public one; it may be private",
+    ),
+    restart(
+        "plugins.packages.npm",
+        "on one machine: a registry of npm for builds, instead of the public one; it may be private",
+    ),
+    restart(
+        "plugins.packages.credentials",
+        "on one machine: folder with credentials for both, `netrc` and `npmrc`; every init script can read them",
+    ),
     restart("cluster.sandbox_namespace", "where Plugins and their Pods are, in a cluster"),
     restart("cluster.root_key_file", "file with the installation's root key"),
     restart(

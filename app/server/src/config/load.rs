@@ -1,7 +1,7 @@
 //! Reading the configuration, and saying what is wrong with it.
 
 use super::{
-    Cluster, Config, Database, KEYS, SecretError, Turns, Values,
+    Cluster, Config, Database, KEYS, MachinePlugins, SecretError, Turns, Values,
     keys::join,
     secret::{self, Read, SecretRef},
 };
@@ -40,6 +40,7 @@ pub struct Loaded {
     pub data_dir: Option<PathBuf>,
     pub turns: Turns,
     pub telemetry: famulus_telemetry::Config,
+    pub plugins: MachinePlugins,
     pub cluster: Option<Cluster>,
 }
 
@@ -64,9 +65,9 @@ pub fn load(file: Option<&Path>) -> Result<Loaded, ConfigError> {
 
 impl Loaded {
     fn from_tree(tree: Dict) -> Result<Self, ConfigError> {
-        let Config { data_dir, turns, telemetry, cluster, .. } =
+        let Config { data_dir, turns, telemetry, plugins, cluster, .. } =
             extract(tree.clone(), &mut |_, _| Ok(None))?;
-        Ok(Self { tree, data_dir, turns, telemetry, cluster })
+        Ok(Self { tree, data_dir, turns, telemetry, plugins, cluster })
     }
 
     /// Everything, each secret in its place and known to the redactor.

@@ -11,11 +11,13 @@
 
 mod keys;
 mod load;
+mod packages;
 mod secret;
 mod values;
 
 pub use keys::{KEYS, Key, Takes};
 pub use load::{ConfigError, Loaded, load};
+pub use packages::{IndexUrl, IndexUrlError, MachinePackages};
 pub use secret::SecretError;
 pub(crate) use secret::hide;
 pub use values::Values;
@@ -56,6 +58,8 @@ pub struct MachinePlugins {
     pub allow_hosts: Vec<String>,
     /// The program `famulus-runner`; it stands beside this one unless told.
     pub runner: Option<PathBuf>,
+    /// Where builds have packages from.
+    pub packages: MachinePackages,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -10,6 +10,7 @@ mod backups;
 mod chats;
 mod heard;
 mod matrix;
+mod plugins;
 mod poison;
 mod postgres;
 mod random;

@@ -2,7 +2,7 @@
 //! at which a process stands still until somebody else has taken over, and then goes on.
 
 use crate::{
-    alone, chats, goes, judged, server,
+    alone, chats, goes, judged, plugins, server,
     support::{
         client::Meeting,
         script::{Script, Word},
@@ -58,7 +58,9 @@ impl Case {
         };
         let of_deliveries = |point: &str| ["delivery.sending", "delivery.send"].contains(&point);
         let points = POINTS.iter().filter(move |point| {
-            !ELSEWHERE.contains(point) && (!of_chats(point) || of_deliveries(point))
+            !ELSEWHERE.contains(point)
+                && !plugins::POINTS.contains(point)
+                && (!of_chats(point) || of_deliveries(point))
         });
         points.flat_map(move |point| {
             ["before", "after"].map(|side| Self { point, side, visit, fate })

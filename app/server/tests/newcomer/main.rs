@@ -8,9 +8,13 @@
 mod backups;
 mod bucket;
 mod compatible;
+mod denial;
 mod elsewhere;
 mod full_disk;
 mod home;
+mod hostile;
+mod outside;
+mod plugin_backups;
 mod plugin_news;
 mod plugins;
 mod up;

@@ -14,7 +14,7 @@ use anyhow::{Result, bail, ensure};
 use famulus_lifecycle::Tasks;
 use famulus_models::scripted::Scripted;
 use futures::FutureExt;
-use std::{fs, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{fs, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) sabotage: Option<&'static str>,
     /// Whether people write on a chat platform, too.
     pub(crate) chats: bool,
+    /// Where plugins have their folders, if they have sandboxes of this machine.
+    pub(crate) plugins: Option<PathBuf>,
 }
 
 impl Settings {
@@ -46,6 +48,7 @@ impl Settings {
             max_attempts: 5,
             sabotage: None,
             chats: false,
+            plugins: None,
         }
     }
 }
@@ -112,7 +115,8 @@ impl World {
         ];
         let platforms = if settings.chats { Some(Platforms::start().await?) } else { None };
         let there = platforms.iter().flat_map(Platforms::arguments);
-        let arguments = arguments.into_iter().chain(there);
+        let plugins = settings.plugins.iter().map(|path| ("--plugins", path.display().to_string()));
+        let arguments = arguments.into_iter().chain(there).chain(plugins);
         let arguments = arguments.flat_map(|(name, value)| [name.to_owned(), value]).collect();
         let variables = settings.sabotage.map(|safety| ("FAMULUS_SABOTAGE", safety.to_owned()));
         let logs = folder.path().to_owned();

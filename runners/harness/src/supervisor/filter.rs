@@ -1,9 +1,10 @@
 //! System calls that tools have no use for, and that Landlock, or this kernel's, does not know: they
 //! change the limits and the place in the queue of other processes of the same user, the runner
-//! among them, or listen to the kernel's own messages.
+//! among them, listen to the kernel's own messages, give rights in a namespace of the caller's own, reach keys
+//! that belong to whoever started all this, or speak to the machine's own host.
 //!
-//! The container's filter comes first and holds back what leads out of the container; this one
-//! keeps what is inside apart.
+//! In a Pod the container's filter comes first and holds back what leads out of the container; this one
+//! keeps what is inside apart. On one machine there is no other.
 
 use std::io;
 
@@ -83,8 +84,25 @@ fn rule<const N: usize>(call: libc::c_long, when: [(u32, Test); N]) -> Refused {
     Refused { call, when: when.to_vec(), error: libc::EPERM }
 }
 
+/// A call that is not there. What cannot be looked into is not: programs do without.
+fn absent(call: libc::c_long) -> Refused {
+    Refused { call, when: Vec::new(), error: libc::ENOSYS }
+}
+
+/// Sockets that speak neither over a network nor within the sandbox: those to the machine's own host know no
+/// namespace, and each other kind is a part of the kernel that no tool needs.
+fn other_families() -> Refused {
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    Refused {
+        call: libc::SYS_socket,
+        when: known.into_iter().map(|family| (0, IsNot(family as u32))).collect(),
+        error: libc::EAFNOSUPPORT,
+    }
+}
+
 fn everywhere() -> Vec<Refused> {
     // Numbers of processes are 0 for the caller itself.
+    let own_users = libc::CLONE_NEWUSER as u32;
     vec![
         rule(libc::SYS_prlimit64, [(0, IsNot(0))]),
         rule(libc::SYS_setpriority, [(1, IsNot(0))]),
@@ -94,11 +112,28 @@ fn everywhere() -> Vec<Refused> {
         rule(libc::SYS_sched_setparam, [(0, IsNot(0))]),
         rule(libc::SYS_sched_setattr, [(0, IsNot(0))]),
         rule(libc::SYS_sched_setaffinity, [(0, IsNot(0))]),
+        other_families(),
         // What is left of it are the routes and addresses that programs ask for.
         rule(
             libc::SYS_socket,
             [(0, Is(libc::AF_NETLINK as u32)), (2, IsNot(libc::NETLINK_ROUTE as u32))],
         ),
+        // Whoever is root of a user namespace may ask the kernel for what only root may. Its flags come to
+        // `clone3` in memory.
+        rule(libc::SYS_unshare, [(0, Bits(own_users, own_users))]),
+        rule(libc::SYS_clone, [(0, Bits(own_users, own_users))]),
+        absent(libc::SYS_clone3),
+        // The ring of keys of a session goes along into every sandbox.
+        rule(libc::SYS_add_key, []),
+        rule(libc::SYS_request_key, []),
+        rule(libc::SYS_keyctl, []),
+        // Whether the kernel lets everybody do these is a setting of each machine.
+        rule(libc::SYS_syslog, []),
+        rule(libc::SYS_bpf, []),
+        rule(libc::SYS_perf_event_open, []),
+        rule(libc::SYS_userfaultfd, []),
+        // It makes sockets and opens files by messages, past every filter.
+        absent(libc::SYS_io_uring_setup),
     ]
 }
 
@@ -129,18 +164,13 @@ fn of_others(supervisor: Pid) -> Vec<Refused> {
 }
 
 /// An old Landlock asks who opens a file for writing, and not who truncates one that it opens for
-/// reading, or by its path. What cannot be looked into is not there: programs do without.
+/// reading, or by its path.
 fn truncating() -> Vec<Refused> {
     const MODE: u32 = libc::O_ACCMODE as u32;
     const TRUNCATE: u32 = libc::O_TRUNC as u32;
     // The mode in which both bits are set neither reads nor writes.
     let modes = [libc::O_RDONLY as u32, MODE].map(|mode| Bits(MODE | TRUNCATE, mode | TRUNCATE));
-    let absent = |call| Refused { call, when: Vec::new(), error: libc::ENOSYS };
-    let mut refused = vec![
-        rule(libc::SYS_truncate, []),
-        absent(libc::SYS_openat2),
-        absent(libc::SYS_io_uring_setup),
-    ];
+    let mut refused = vec![rule(libc::SYS_truncate, []), absent(libc::SYS_openat2)];
     for mode in modes {
         refused.push(rule(libc::SYS_openat, [(2, mode)]));
         #[cfg(target_arch = "x86_64")]
@@ -272,6 +302,11 @@ mod tests {
         check(libc::SYS_socket, [16, 3, 0], done);
         check(libc::SYS_socket, [16, 3, 15], refused);
         check(libc::SYS_socket, [2, 1, 6], done);
+        check(libc::SYS_socket, [1, 1, 0], done);
+        for family in [libc::AF_VSOCK, libc::AF_ALG, libc::AF_PACKET] {
+            let unknown = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
+            check(libc::SYS_socket, [family as u32, 1, 0], unknown);
+        }
         check(libc::SYS_kill, [0, 9, 0], done);
         check(libc::SYS_kill, [21, 9, 0], done);
         check(libc::SYS_kill, [21_u32.wrapping_neg(), 9, 0], done);
@@ -280,6 +315,19 @@ mod tests {
         }
         check(libc::SYS_tkill, [50, 9, 0], refused);
         check(libc::SYS_tgkill, [21, 22, 9], done);
+        let (users, absent) = (0x1000_0000, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+        for call in [libc::SYS_unshare, libc::SYS_clone] {
+            check(call, [users | 0x11, 0, 0], refused);
+            check(call, [17, 0, 0], done);
+        }
+        let keys = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
+        let kernel =
+            [libc::SYS_syslog, libc::SYS_bpf, libc::SYS_perf_event_open, libc::SYS_userfaultfd];
+        for call in keys.into_iter().chain(kernel) {
+            check(call, [1, 0, 0], refused);
+        }
+        check(libc::SYS_clone3, [0; 3], absent);
+        check(libc::SYS_io_uring_setup, [4, 0, 0], absent);
         check(libc::SYS_setsockopt, [5, 1, 2], ignored);
         check(libc::SYS_setsockopt, [5, 6, 2], done);
     }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -21,6 +22,9 @@ use super::{Order, ResourceLimits};
 /// at once leave a supervisor a fifth of the time this way, and a hundredth at 5. Nobody else notices
 /// it, for a Pod has a share of its own.
 const NICE: i32 = 19;
+
+/// Where memory is short the kernel ends tools, and neither the runner nor a supervisor, who then say why.
+const FIRST_TO_GO: &str = "1000";
 
 /// The exit code when the tool could not be started. Its reason is the last line of the output.
 pub(super) const NOT_STARTED: u8 = 126;
@@ -47,6 +51,9 @@ pub(super) fn launch(order: &OsStr) -> ExitCode {
 
 /// Returns what failed.
 fn become_tool(order: &Order) -> String {
+    // A process that cannot be looked into may not write this of itself any more. Where the kernel has no such
+    // choice, it ends whom it wants.
+    let _kept = fs::write("/proc/self/oom_score_adj", FIRST_TO_GO);
     let prepared = set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .and_then(|()| set_parent_process_death_signal(Some(Signal::KILL)))
         .and_then(|()| setsid().map(drop))

@@ -260,8 +260,10 @@ impl<'a> Watch<'a> {
         });
         let too_many = (count > self.job.processes).then_some(End::Processes(count));
         let bytes = pages.saturating_mul(page_size() as u64);
-        let watch = self.job.memory.as_ref();
-        let too_much = || watch.is_some_and(|watch| watch.is_reached(bytes)).then_some(End::Memory);
+        let is_full = |watch: &MemoryWatch| {
+            watch.is_reached(bytes) || watch.has_killed_for(bytes, self.killed_before)
+        };
+        let too_much = || self.job.memory.as_ref().is_some_and(is_full).then_some(End::Memory);
         if let Some(end) = too_many.or_else(too_much)
             && self.ending.is_none()
             && self.status.is_none()

@@ -6,8 +6,7 @@
 //!                                                                       pivot, the old root is gone
 //! ```
 //!
-//! The tool has no right in the namespace once it is executed. It may make one inside of it, and
-//! finds there the same mounts, which the kernel keeps locked together.
+//! The tool has no right in the namespace once it is executed, and the filter lets it make none inside.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -72,7 +72,7 @@ async fn closed(settings: &BuildSettings) -> Result<(), Failure> {
     }
 }
 
-fn bundled(work: &Path) -> Result<Bundle, Failure> {
+pub(crate) fn bundled(work: &Path) -> Result<Bundle, Failure> {
     let read =
         fs::read(work.join(REPORT_FILE)).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
     match read.map_err(Failure::disk("the report of the bundling"))? {

@@ -15,7 +15,7 @@ use famulus_settings::{Error, Given, Program};
 use crate::listen::EVERYWHERE;
 
 pub use packages::Packages;
-pub use steps::{BuildSettings, BundleSettings, ProbeSettings, Targets};
+pub use steps::{BuildSettings, BundleSettings, CopySettings, ProbeSettings, Targets};
 
 /// Folders of the system that a tool reads and executes from.
 pub(crate) const SYSTEM: [&str; 13] = [
@@ -86,6 +86,8 @@ pub struct Cluster {
     pub termination: PathBuf,
     /// The volume ends with the Pod: the app from which the runner takes its revision.
     pub bundles: Option<String>,
+    /// Others copy from the volume, too: calls hold a lock on it, so that no copy is half of a call.
+    pub shared_volume: bool,
 }
 
 /// What a tool gets.
@@ -166,6 +168,7 @@ impl Settings {
                 accept_open_network: given.or("ACCEPT_OPEN_NETWORK", false, SWITCH)?,
                 termination: steps::termination(&mut given)?,
                 bundles: given.read("BUNDLES", "the URL of the app")?,
+                shared_volume: given.or("SHARED_VOLUME", false, SWITCH)?,
             }),
             (None, None) => None,
             (Some(_), None) => return Err(RUNNER.missing("VOLUME").into()),

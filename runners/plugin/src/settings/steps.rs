@@ -21,7 +21,7 @@ const KUBELET: u16 = 10250;
 const ADDRESSES: &str = "addresses with ports, with `,` between";
 
 /// Variables that only a step knows.
-pub(super) const OWN: [&str; 3] = ["BUILD", "WORK", "PLUGINS"];
+pub(super) const OWN: [&str; 4] = ["BUILD", "WORK", "PLUGINS", "FILES"];
 
 /// Who is looked at to see whether the network is closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,6 +137,40 @@ impl BuildSettings {
             volume,
             plugins,
             sandbox,
+        })
+    }
+}
+
+/// What is told who copies the files that a plugin keeps.
+#[derive(Clone, Debug)]
+pub struct CopySettings {
+    /// The plugin's volume.
+    pub volume: PathBuf,
+    /// The plugin's home, which outlives revisions.
+    pub home: PathBuf,
+    /// Bundle and report of the step before the build.
+    pub work: PathBuf,
+    /// The tar that is given back.
+    pub files: PathBuf,
+    pub termination: PathBuf,
+    /// How long a moment without calls is waited for.
+    pub patience: Duration,
+}
+
+impl CopySettings {
+    pub fn read(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, SettingsError> {
+        let mut given = Given::of(RUNNER, variables);
+        let volume: PathBuf = given.or("VOLUME", "/state".into(), FOLDER)?;
+        let cache = given.or("CACHE", volume.join("cache"), FOLDER)?;
+        Ok(Self {
+            home: cache.join("home"),
+            volume,
+            work: given.or("WORK", "/work".into(), FOLDER)?,
+            files: given.or("FILES", "/run/famulus/files.tar".into(), "a tar")?,
+            termination: termination(&mut given)?,
+            patience: given.seconds("COPY_SECONDS", 420.0)?,
         })
     }
 }

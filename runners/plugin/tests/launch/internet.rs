@@ -134,19 +134,19 @@ fn a_connection_carries_much_and_ends_as_its_ends_want_it() {
             &bench(who),
             &format!(
                 "
-with socket.create_connection(('{FAR}', 81), 20) as one:
+with socket.create_connection(('{FAR}', 81), 60) as one:
     got = 0
     while piece := one.recv(1 << 20):
         got += len(piece)
     print(got)
 whole = bytes(range(256)) * 65536
-with socket.create_connection(('{FAR}', 80), 20) as one:
+with socket.create_connection(('{FAR}', 80), 60) as one:
     threading.Thread(target=lambda: (one.sendall(whole), one.shutdown(socket.SHUT_WR))).start()
     got = b''
     while piece := one.recv(1 << 20):
         got += piece
     print(got == whole)
-with socket.create_connection(('{FAR}', 82), 20) as one:
+with socket.create_connection(('{FAR}', 82), 60) as one:
     one.sendall(b'x')
     try:
         print(one.recv(1))
@@ -154,7 +154,7 @@ with socket.create_connection(('{FAR}', 82), 20) as one:
         print(type(error).__name__)
 # One that is given up does not keep others.
 for _ in range(20):
-    given_up = socket.create_connection(('{FAR}', 81), 20)
+    given_up = socket.create_connection(('{FAR}', 81), 60)
     given_up.recv(10)
     given_up.close()
 print(attempt('{FAR}'))"

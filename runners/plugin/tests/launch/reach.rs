@@ -32,7 +32,8 @@ fn no_socket_of_the_machine_answers_but_those_that_are_given() {
             listener
         };
         let (_given, _other) = (listen("given/app"), listen("other"));
-        let name = format!("famulus-launch-{}", process::id());
+        // A process that another test starts in this moment may hold the one before.
+        let name = format!("famulus-launch-{}-{who:?}", process::id());
         let hidden = SocketAddr::from_abstract_name(&name).unwrap();
         let _hidden = UnixListener::bind_addr(&hidden).unwrap();
         let other = bench.path("other");

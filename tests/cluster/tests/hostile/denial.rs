@@ -80,7 +80,7 @@ async fn taken(is_tried: fn(Kind, &str) -> bool) {
 
 async fn all_of(release: &Release, kind: Kind, is_tried: fn(Kind, &str) -> bool) {
     let name = format!("denial-{}", kind.name());
-    let run_py = include_str!("denial/run.py");
+    let run_py = include_str!("../../../plugins/denial/run.py");
     release.apply(&program(&name, kind, "attack", run_py, &json!({}))).await;
     release.condition(&name, "Ready=True").await;
     is_what_it_is(release, kind, &name).await;

@@ -1,30 +1,18 @@
 //! The list of escapes, tried from inside: by a tool, and by the init script of a build.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::kubectl::{address, object, objects};
 use famulus_cluster_tests::release::{Release, name};
+use famulus_plugin_life::File;
+use famulus_plugin_life::escape::{Outcomes, POD, Tried, judged, of_init, of_part};
 
-use crate::kinds::{Kind, classes, is_what_it_is, long, plugin, pod, run, tool, with_init};
-
-const FILES: [(&str, &str); 5] = [
-    ("escape/run.py", include_str!("escape/run.py")),
-    ("escape/kernel.py", include_str!("escape/kernel.py")),
-    ("escape/runner.py", include_str!("escape/runner.py")),
-    ("escape/files.py", include_str!("escape/files.py")),
-    ("escape/network.py", include_str!("escape/network.py")),
-];
-
-const PARTS: [&str; 4] = ["kernel", "runner", "files", "network"];
-
-/// At least so many are on the list.
-const ATTEMPTS: usize = 350;
+use crate::kinds::{Kind, classes, is_what_it_is, plugin, pod, run, with_init};
 
 /// Attempts that may work, where, and why that lets nobody out.
-const HARMLESS: [(&[Kind], &str, &str); 13] = [
+const HARMLESS: [(&[Kind], &str, &str); 8] = [
     (
         &[Kind::Host, Kind::User],
         "files: watches the bearer",
@@ -32,12 +20,7 @@ const HARMLESS: [(&[Kind], &str, &str); 13] = [
     ),
     (OWN, "files: opens /dev/fuse", "emulated; without the right to mount it serves nobody"),
     (OWN, "files: opens /dev/net/tun", "emulated; without the right to the network it is dead"),
-    (OWN, "kernel: joins a ring of keys", "the ring is empty, and of this kernel"),
     (OWN, "kernel: makes a namespace: time", "a clock of its own is seen by itself"),
-    (OWN, "kernel: makes a namespace: user", "what it holds there is what it held before"),
-    (OWN, "kernel: starts a process in a namespace", "as above"),
-    (OWN, "kernel: starts a process in a namespace (3)", "as above"),
-    (OWN, "kernel: reads the kernel's log", "made up by gVisor, and nothing of the node's"),
     (OWN, "kernel: takes the processor first", "a number that gVisor keeps and does not use"),
     (OWN, "runner: asks for locks of the runner", "an address in a memory that it cannot read"),
     (OWN, "runner: lists descriptors of the runner", "numbers; none of them can be opened"),
@@ -45,7 +28,7 @@ const HARMLESS: [(&[Kind], &str, &str); 13] = [
 ];
 
 /// What an init script may do, wherever it runs: nobody listens there, and nobody is let in.
-const PORTS: &str = "runner: takes the port of ";
+const PORTS: &str = "pod: takes the port of ";
 
 /// What it may do besides where it has the internet, for packages.
 const PUBLIC: [&str; 3] = [
@@ -91,9 +74,6 @@ impl Place {
     }
 }
 
-/// What came of each attempt, by `PART: ATTEMPT`.
-type Outcomes = BTreeMap<String, String>;
-
 #[tokio::test]
 async fn no_way_out_of_a_plugins_pod_is_found_in_any_kind_of_it() {
     tried_by(DAILY).await;
@@ -111,9 +91,8 @@ mod soak {
 async fn tried_by(who: &[(Place, Kind)]) {
     classes().await;
     let release = Release::open().await;
-    let manifest = long(&tool("escape", "run.py", &["part", "around"]));
-    let mut files = vec![("escape/manifest.json", manifest.as_str())];
-    files.extend(FILES);
+    let tool = POD.tool();
+    let files = listed(&tool);
     let neighbour = "escape-neighbour";
     release.apply(&plugin(neighbour, Kind::Host, &files, &json!({}))).await;
     let (tools, inits): (Vec<_>, Vec<_>) =
@@ -124,15 +103,10 @@ async fn tried_by(who: &[(Place, Kind)]) {
     release.condition(neighbour, "Ready=True").await;
     is_what_it_is(&release, Kind::Host, neighbour).await;
     run(&release, neighbour, "escape", &json!({"part": "runner"})).await;
-    let around = around(&release, neighbour).await.to_string();
+    let around = around(&release, neighbour).await;
 
-    let seen = tool("seen", "run.sh", &[]);
-    files.extend([
-        ("around.json", around.as_str()),
-        ("init.py", include_str!("escape/init.py")),
-        ("seen/manifest.json", seen.as_str()),
-        ("seen/run.sh", "#!/bin/sh\ncat ../tried.json\n"),
-    ]);
+    let init = POD.init(&around);
+    let files = listed(&init);
     for (place, kind) in inits.iter().copied() {
         release.apply(&with_init(&place.of(kind), kind, &files, &place.spec())).await;
     }
@@ -143,13 +117,13 @@ async fn tried_by(who: &[(Place, Kind)]) {
         is_what_it_is(&release, kind, &name).await;
         let said = run(&release, &name, "escape", &json!({"part": "version"})).await;
         has_such_a_kernel(kind, &name, said["output"]["text"].as_str().unwrap());
-        wrong.extend(judged(kind, place, &of_tool(&release, &name, &around).await));
+        wrong.extend(went_wrong(kind, place, &of_tool(&release, &name, &around.to_string()).await));
     }
     for (place, kind) in inits.iter().copied() {
         let name = place.of(kind);
         release.condition(&name, "Ready=True").await;
         is_what_it_is(&release, kind, &name).await;
-        wrong.extend(judged(kind, place, &of_init(&release, kind, &name).await));
+        wrong.extend(went_wrong(kind, place, &init_of(&release, kind, &name).await));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let all: Vec<String> = who.iter().map(|(place, kind)| place.of(*kind)).collect();
@@ -157,53 +131,40 @@ async fn tried_by(who: &[(Place, Kind)]) {
     release.delete(&all.collect::<Vec<_>>()).await;
 }
 
+fn listed(files: &[File]) -> Vec<(&str, &str)> {
+    files.iter().map(|file| (file.path.as_str(), file.content.as_str())).collect()
+}
+
 async fn of_tool(release: &Release, name: &str, around: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
-    for part in PARTS {
+    for part in POD.parts {
         let run = run(release, name, "escape", &json!({"part": part, "around": around})).await;
         let text = run["output"]["text"].as_str().unwrap();
-        let of_part: Outcomes = serde_json::from_str(text)
-            .unwrap_or_else(|error| panic!("{name}, {part}: {error}: {run}"));
+        let of_part = of_part(part, text);
+        let of_part = of_part.unwrap_or_else(|error| panic!("{name}, {part}: {error}: {run}"));
         println!("{name}, {part}: {} attempts in {} ms", of_part.len(), run["millis"]);
-        outcomes.extend(named(part, of_part));
+        outcomes.extend(of_part);
     }
     outcomes
 }
 
 /// The Pod of a build is gone when its outcomes are read, so they say of what kind it was.
-async fn of_init(release: &Release, kind: Kind, name: &str) -> Outcomes {
+async fn init_of(release: &Release, kind: Kind, name: &str) -> Outcomes {
     let run = run(release, name, "seen", &json!({})).await;
     let text = run["output"]["text"].as_str().unwrap();
-    let mut by_part: BTreeMap<String, Outcomes> =
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {run}"));
-    let place = by_part.remove("where").unwrap();
+    let tried = of_init(text).unwrap_or_else(|error| panic!("{name}: {error}: {run}"));
+    let Tried { place, outcomes } = tried;
     has_such_a_kernel(kind, name, &place["version"]);
     has_such_users(kind, name, &place["self/uid_map"]);
-    by_part.into_iter().flat_map(|(part, outcomes)| named(&part, outcomes)).collect()
-}
-
-fn named(part: &str, outcomes: Outcomes) -> Outcomes {
-    outcomes.into_iter().map(|(attempt, came)| (format!("{part}: {attempt}"), came)).collect()
+    outcomes
 }
 
 /// What went otherwise than it must.
-fn judged(kind: Kind, place: Place, outcomes: &Outcomes) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut blocked = 0;
-    for (attempt, outcome) in outcomes {
-        let succeeded = outcome.starts_with("SUCCEEDED");
-        let must = attempt.contains(": control: ");
-        blocked += usize::from(outcome.starts_with("blocked"));
-        let harms = succeeded && !must && !is_harmless(kind, place, attempt);
-        if outcome.starts_with("broken") || must && !succeeded || harms {
-            wrong.push(format!("{kind:?}, {place:?}, {attempt}: {outcome}"));
-        }
-    }
-    println!("{kind:?}, {place:?}: {} attempts, {blocked} blocked", outcomes.len());
-    if outcomes.len() < ATTEMPTS {
-        wrong.push(format!("{kind:?}, {place:?}: {} attempts of {ATTEMPTS}", outcomes.len()));
-    }
-    wrong
+fn went_wrong(kind: Kind, place: Place, outcomes: &Outcomes) -> Vec<String> {
+    let who = format!("{kind:?}, {place:?}");
+    let judgement = judged(&who, outcomes, |attempt| is_harmless(kind, place, attempt));
+    println!("{who}: {} attempts, {} blocked", judgement.attempts, judgement.blocked);
+    judgement.wrong
 }
 
 fn is_harmless(kind: Kind, place: Place, attempt: &str) -> bool {

@@ -11,11 +11,13 @@ use super::Complaint;
 use super::files::Source;
 
 /// Where the durable steps are.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "app/agent/src/",
     "app/api/src/",
     "app/channels/src/",
     "app/cluster/src/",
+    "app/machine/src/",
+    "app/plugins/src/",
     "app/queue/src/",
     "app/sandbox/src/",
     "app/server/src/",
@@ -50,7 +52,7 @@ const IN_TRANSACTION: [&str; 4] = ["conn", "&mut *conn", "&mut *tx", "&mut **tx"
 const WRITES: [&str; 4] = [".execute(", "insert into ", "update ", "delete from "];
 
 /// What only reads. A function is named once for each of its steps that have no point, here and below.
-const READS: [(&str, &[&str]); 32] = [
+const READS: [(&str, &[&str]); 33] = [
     ("app/queue/src/claim.rs", &["head", "next_due", "now"]),
     ("app/queue/src/inspect.rs", &["depth", "dead_letters"]),
     ("app/store/src/agents.rs", &["agent_by_name", "agents"]),
@@ -71,6 +73,7 @@ const READS: [(&str, &[&str]); 32] = [
     ("app/store/src/people/mod.rs", &["person", "people", "identity"]),
     ("app/store/src/people/tokens.rs", &["token_standing", "authenticate", "tokens"]),
     ("app/store/src/restored.rs", &["installation", "installation", "installation", "soundness"]),
+    ("app/store/src/restored.rs", &["plugins_there"; 2]),
     ("app/store/src/restoring.rs", &["restored"; 2]),
     ("app/store/src/revisions.rs", &["described", "bundle_of", "bundle_piece"]),
     ("app/store/src/questions.rs", &["closed_questions", "unasked_questions"]),
@@ -87,7 +90,7 @@ const READS: [(&str, &[&str]); 32] = [
 const READING: &str = "it reads";
 
 /// What may end anywhere, and why.
-const LISTED: [(&str, &[&str], &str); 43] = [
+const LISTED: [(&str, &[&str], &str); 44] = [
     ("app/agent/src/title.rs", &["ask"], "a title is asked for again by the next turn"),
     ("app/api/src/callback/results.rs", &["take"], "a runner brings a result until it is let go"),
     (
@@ -95,6 +98,7 @@ const LISTED: [(&str, &[&str], &str); 43] = [
         &["ended"; 2],
         "a person's trial, of which nothing is kept",
     ),
+    ("app/machine/src/steps.rs", &["step"], "a place beside other steps, and no session"),
     ("app/queue/src/claim.rs", &["give_back"], "a lease that is not given back ends by itself"),
     ("app/queue/src/claim.rs", &["settle_empty"], "whoever claims the lane next does it"),
     ("app/queue/src/claim.rs", &["expire_leases_of_others"], "only where a safety is taken out"),
@@ -158,11 +162,7 @@ const LISTED: [(&str, &[&str], &str); 43] = [
         &["create_token", "revoke_token"],
         "the start, and requests of the owner's, which are repeated",
     ),
-    (
-        "app/store/src/plugins.rs",
-        &["begin_plugin", "noted", "remove_plugin"],
-        "requests of the owner's, which are repeated, and notes of a build, which is made again",
-    ),
+    ("app/store/src/plugins.rs", &["noted"], "within the point of whoever calls it"),
     (
         "app/store/src/reach.rs",
         &["may_reach", "note_chat", "note_home"],

@@ -3,8 +3,8 @@
 //!
 //! It differs from the shipped binary in what it is built with (points at which it dies, switches
 //! that take a safety out) and in what it is given: the model of [`model`], the tools of [`tools`],
-//! ports of the system's choice, a short lease. Everything between is the product's own. Prints one
-//! line of JSON when it serves.
+//! ports of the system's choice, a short lease. Everything between is the product's own; with
+//! `--plugins`, sandboxes are, too. Prints one line of JSON when it serves.
 
 mod model;
 mod sandboxes;
@@ -13,6 +13,7 @@ mod tools;
 
 use anyhow::Context;
 use clap::Parser;
+use famulus_api::Listeners;
 use famulus_core::clock::SystemClock;
 use famulus_lifecycle::{Signals, Tasks};
 use famulus_server::{
@@ -72,6 +73,9 @@ struct Args {
     /// Deaths in a row after which a turn is buried
     #[arg(long, default_value_t = 5)]
     max_attempts: i32,
+    /// Where plugins of this machine have their folders; without it the counter plays a sandbox
+    #[arg(long)]
+    plugins: Option<PathBuf>,
     /// Log filter
     #[arg(long, default_value = "warn")]
     log: String,
@@ -107,6 +111,11 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let mut signals = Signals::install()?;
     let tasks = Tasks::new();
     let anywhere = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (public, internal) = (anywhere().await?, anywhere().await?);
+    let (plugins, doors) = match &args.plugins {
+        Some(folder) => sandboxes::of_this_machine(folder, [&public, &internal])?,
+        None => (sandboxes::counting(args.counter), None),
+    };
     let parts = Parts {
         connect: Connect {
             // Many processes share one test server.
@@ -117,16 +126,19 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         },
         config,
         model: Arc::new(model::Scripted { pace: Duration::from_millis(args.pace_ms) }),
-        plugins: sandboxes::counting(args.counter),
+        plugins,
         extra_tools: tools::all(args.counter),
         clock: Arc::new(SystemClock),
         metrics: Arc::new(move || metrics.text()),
     };
-    let sockets = Sockets::front(anywhere().await?, anywhere().await?);
+    let listeners = Listeners { public, internal, callback: None, doors };
+    let sockets = Sockets { listeners, canary: None };
     let app = Box::pin(App::start(parts, sockets, &tasks))
         .await
         .context("the assistant did not start")?;
-    sandboxes::describe(&app.store).await?;
+    if args.plugins.is_none() {
+        sandboxes::describe(&app.store).await?;
+    }
     token::ensure(&app.store, app.owner.id, &args.token_file).await?;
     app.ready();
     let ready = serde_json::json!({

@@ -1,21 +1,41 @@
-//! A sandbox of the crash tests: the service at which tools count plays its runner. It outlives this
-//! process, runs a call once for its name, and knows afterwards whether it came.
+//! Sandboxes of the crash tests. Mostly the service at which tools count plays a runner: it outlives this
+//! process, runs a call once for its name, and knows afterwards whether it came. Tests of plugins have
+//! those of the product.
 
 use crate::tools::tell;
 use async_trait::async_trait;
 use famulus_core::{
     ids::PersonId,
     plugin::{Description, ToolDescription},
-    runner::{RunnerCredentials, Runners},
+    runner::{Door, RunnerCredentials, Runners},
     sandbox::{
         PluginState, RunOutput, SandboxAnswer, SandboxCall, SandboxError, SandboxResult,
         SandboxRun, Sandboxes,
     },
 };
-use famulus_server::plugins::{Plugins, Ports};
+use famulus_machine::Settings;
+use famulus_server::plugins::{Machine, Plugins, Ports};
 use famulus_store::Store;
 use jiff::Timestamp;
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
+use tokio::{net::TcpListener, sync::mpsc};
+
+/// Doors of plugins that were opened and wait to be served.
+const DOORS: usize = 16;
+
+/// Sandboxes that the runner beside this program makes, with their folders below this one.
+pub(crate) fn of_this_machine(
+    folder: &Path,
+    listeners: [&TcpListener; 2],
+) -> io::Result<(Plugins, Option<mpsc::Receiver<Door>>)> {
+    let runner = std::env::current_exe()?.with_file_name("famulus-runner");
+    let mut settings = Settings::new(runner, folder.to_owned());
+    settings.denied =
+        listeners.into_iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+    let (doors, opened) = mpsc::channel(DOORS);
+    let machine = Machine { settings, doors, allow_hosts: Vec::new() };
+    Ok((Plugins::Machine(machine), Some(opened)))
+}
 
 /// The plugin `counter` with its tools `count` and `later`, whose result never comes.
 pub(crate) fn counting(counter: SocketAddr) -> Plugins {
@@ -133,6 +153,6 @@ fn ended(answer: String) -> SandboxAnswer {
     SandboxAnswer::Ended(SandboxResult { each: false, runs: vec![run] })
 }
 
-fn lost(error: &std::io::Error) -> SandboxError {
+fn lost(error: &io::Error) -> SandboxError {
     SandboxError::Lost { plugin: PLUGIN.to_owned(), why: format!("the counter broke off: {error}") }
 }

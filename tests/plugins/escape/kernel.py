@@ -7,6 +7,8 @@ import socket
 import struct
 import time
 
+from place import MOUNTED
+
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 SCRATCH = os.environ["TMPDIR"]
@@ -112,7 +114,7 @@ ATTEMPTS = {
     "makes the root writable": lambda _: call(165, b"none", b"/", None, 32 | 4096, None),
     "mounts control groups": lambda _: call(165, b"c", SCRATCH.encode(), b"cgroup", 0, b"memory"),
     "takes the process table away": lambda _: call(166, b"/proc", 2),
-    "takes the configuration away": lambda _: call(166, b"/run/famulus/mounted", 2),
+    "takes the configuration away": lambda _: call(166, str(MOUNTED).encode(), 2),
     "changes the root by pivot": lambda _: call(155, SCRATCH.encode(), SCRATCH.encode()),
     "changes the root": lambda _: os.chroot(SCRATCH) or "changed",
     "clones a tree of mounts": lambda _: call(428, -100, b"/", 1),

@@ -9,6 +9,7 @@ import threading
 import time
 
 SCRATCH = os.environ["TMPDIR"]
+PLUGIN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIECE = b"x" * (1 << 20)
 SECONDS = 60  # longer than any call may take
 
@@ -32,6 +33,38 @@ def memory():
     held = []
     while True:
         held.append(bytearray(PIECE))
+
+
+def memories():
+    """Much of it, by many of whom none has much."""
+    for _ in range(100):
+        if os.fork() == 0:
+            held = bytearray(PIECE * 16)
+            time.sleep(SECONDS)
+            os._exit(len(held) % 2)
+    time.sleep(SECONDS)
+
+
+def processors():
+    """As many as there may be, each of which calculates without end."""
+    for _ in range(64):
+        if os.fork() == 0:
+            break
+    while True:
+        pass
+
+
+def state():
+    """Whatever it may keep, until somebody looks."""
+    number = 0
+    try:
+        while True:
+            with open(f"{PLUGIN}/fill-{number}", "wb", buffering=0) as file:
+                for _ in range(64):
+                    file.write(PIECE)
+            number += 1
+    except OSError:
+        time.sleep(SECONDS)
 
 
 def scratch():
@@ -100,13 +133,14 @@ def others():
             command = open(f"/proc/{name}/comm").read().strip()
         except OSError:
             continue
-        if int(name) != os.getpid() and command != "famulus-runner":
+        if int(name) != os.getpid() and command not in ("famulus-runner", "runner"):
             found.append(command)
     return found
 
 
 what = json.load(sys.stdin)["what"]
 said = {one.__name__: one for one in (
-    forks, memory, scratch, flood, deaf, daemons, descriptors, threads, others)}[what]()
+    forks, memory, memories, processors, scratch, state, flood, deaf, daemons, descriptors, threads,
+    others)}[what]()
 if said is not None:
     print(json.dumps(said))

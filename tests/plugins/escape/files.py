@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from kernel import call
+from place import BEARER, KEPT, MOUNTED, PROGRAM
 
 HERE = Path.cwd().parent  # the tree that serves
 REVISIONS = HERE.parent
@@ -18,7 +19,6 @@ STATE = REVISIONS.parent
 SCRATCH = Path(os.environ["TMPDIR"])
 HOME = Path(os.environ["HOME"])
 NAME = json.loads((HERE / "manifest.json").read_text())["name"]
-MOUNTED, KEPT = Path("/run/famulus/mounted"), Path("/run/famulus/kept")
 
 
 def reads(path):
@@ -133,15 +133,16 @@ def walked_out(_):
     descriptor = os.open(SCRATCH, os.O_PATH)
     for _step in range(8):
         descriptor = os.open("..", os.O_PATH, dir_fd=descriptor)
-    inside = os.open("run/famulus/mounted/bearer", os.O_RDONLY, dir_fd=descriptor)
+    inside = os.open(str(BEARER.relative_to("/")), os.O_RDONLY, dir_fd=descriptor)
     return os.read(inside, 256)
 
 
 def remounted(_):
     """The old root, which a change of roots leaves behind when it is done badly."""
     for path in ("/proc/self/root", "/proc/thread-self/root", "/proc/self/task/../root"):
-        if (Path(path) / "run/famulus/mounted/bearer").exists():
-            return (Path(path) / "run/famulus/mounted/bearer").read_bytes()
+        within = Path(path) / BEARER.relative_to("/")
+        if within.exists():
+            return within.read_bytes()
 
 
 def watched(_):
@@ -155,9 +156,9 @@ def watched(_):
 
 GROUPS = "/sys/fs/cgroup"
 SECRETS = ("bearer", "config.json", "wanted.json", "..data/bearer")
-SYSTEM = ("/famulus", "/etc/famulus", "/usr/bin/famulus", "/run/famulus/x", "/var/tmp/famulus", "/dev/famulus",
+SYSTEM = ("/famulus", "/etc/famulus", "/usr/bin/famulus", f"{MOUNTED}/x", "/var/tmp/famulus", "/dev/famulus",
           "/dev/shm/famulus", "/root/famulus", "/home/famulus", "/mnt/famulus", "/opt/python/famulus", "/tmp/famulus",
-          "/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/ld.so.preload", "/usr/local/bin/famulus-runner",
+          "/etc/passwd", "/etc/hosts", "/etc/resolv.conf", "/etc/ld.so.preload", f"{PROGRAM}",
           "/dev/termination-log", "/plugins/other", "/state/x", "/state/active")
 KERNEL = (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
@@ -193,10 +194,10 @@ ATTEMPTS = {
     "lists other plugins": lists_others("/plugins", NAME),
     "reads the token of its account": reads("/var/run/secrets/kubernetes.io/serviceaccount/token"),
     "lists secrets of its account": lists("/var/run/secrets"),
-    "follows a link to the bearer": through_a_link(MOUNTED / "bearer"),
+    "follows a link to the bearer": through_a_link(BEARER),
     "follows a link to the revisions": through_a_link(REVISIONS),
-    "follows a link through itself": through_a_link("/proc/self/root/run/famulus/mounted/bearer"),
-    "names the bearer twice": through_a_second_name(MOUNTED / "bearer"),
+    "follows a link through itself": through_a_link(f"/proc/self/root{BEARER}"),
+    "names the bearer twice": through_a_second_name(BEARER),
     "walks up to the bearer": walked_out,
     "finds an older root": remounted,
     "watches the bearer": watched,

@@ -8,9 +8,9 @@ import socket
 import struct
 
 from kernel import call, numbers, zeros
+from place import BEARER, LISTENS, PROGRAM
 
 RUNNER, SUPERVISOR = 1, os.getppid()
-PORT = 8090
 READ = ("environ", "maps", "auxv", "mem", "stack", "syscall", "io", "pagemap")
 
 
@@ -83,33 +83,25 @@ def opened(pid):
     return act
 
 
-def own_address():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.connect(("192.0.2.1", 9))
-        return one.getsockname()[0]
+def to_the_runner():
+    if LISTENS.isdigit():
+        return socket.create_connection(("127.0.0.1", int(LISTENS)), timeout=2)
+    peer = socket.socket(socket.AF_UNIX)
+    peer.settimeout(2)
+    peer.connect(LISTENS)
+    return peer
 
 
 def asked(method, path, bearer=None):
     def act(_):
-        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", timeout=2)
+        connection.sock = to_the_runner()
         headers = {"authorization": f"Bearer {bearer}"} if bearer is not None else {}
         connection.request(method, path, body="{}" if method == "POST" else None, headers=headers)
         status = connection.getresponse().status
         if status in (401, 403):
             raise PermissionError(status, f"status {status}")
         return f"status {status}"
-    return act
-
-
-def bound(address, *options):
-    """The runner's port once more, where what is sent to the runner would arrive."""
-    def act(_):
-        listener = socket.socket()
-        for option in options:
-            listener.setsockopt(socket.SOL_SOCKET, option, 1)
-        listener.bind((address or own_address(), PORT))
-        listener.listen()
-        return "listens"
     return act
 
 
@@ -143,7 +135,7 @@ ATTEMPTS = {
     **{f"opens a descriptor of the {who}": opened(pid) for who, pid in BOTH},
     "signals the runner's thread": lambda _: call(200, RUNNER, 0),
     **{f"reads the bearer through the {who}":
-       (lambda path: lambda _: read(path))(f"/proc/{pid}/root/run/famulus/mounted/bearer")
+       (lambda path: lambda _: read(path))(f"/proc/{pid}/root{BEARER}")
        for who, pid in BOTH},
     **{f"attaches to the {who}": traced(16, pid) for who, pid in BOTH},
     **{f"seizes the {who}": traced(0x4206, pid) for who, pid in BOTH},
@@ -167,17 +159,13 @@ ATTEMPTS = {
     "binds the runner to a processor": lambda _: os.sched_setaffinity(RUNNER, {0}) or "did",
     "makes the runner's disk slow": lambda _: call(251, 1, RUNNER, 3 << 13),
     "replaces the program of the runner": lambda _: os.open(f"/proc/{RUNNER}/exe", os.O_RDWR) and "opened",
-    "replaces the program": lambda _: os.open("/usr/local/bin/famulus-runner", os.O_RDWR) and "opened",
+    "replaces the program": lambda _: os.open(PROGRAM, os.O_RDWR) and "opened",
     "replaces its parent's program": lambda _: os.open(f"/proc/{SUPERVISOR}/exe", os.O_RDWR) and "opened",
     "asks the runner for its health": asked("GET", "/v1/health"),
     "asks the runner for a call": asked("POST", "/v1/calls/c1"),
     "asks the runner for a call, with an empty bearer": asked("POST", "/v1/calls/c1", ""),
     "asks the runner for a call, with a guess": asked("POST", "/v1/calls/c1", "0" * 64),
     "ends a call": asked("POST", "/v1/calls/c1/cancel"),
-    **{f"takes the port of {name}, {how}": bound(address, *options)
-       for name, address in (("all", "0.0.0.0"), ("localhost", "127.0.0.1"), ("the Pod", None))
-       for how, options in (("plainly", ()), ("again", (socket.SO_REUSEADDR,)), ("shared", (socket.SO_REUSEPORT,)),
-                            ("again and shared", (socket.SO_REUSEADDR, socket.SO_REUSEPORT)))},
     "inherits descriptors": inherited,
     "inherits variables": environment,
 }

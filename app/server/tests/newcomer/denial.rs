@@ -1,0 +1,359 @@
+//! Taking all there is on one machine: each attempt ends with an error that names what was taken, and while it
+//! goes on the assistant answers, its neighbour serves, and nothing of it stays.
+
+use crate::{
+    home::{PATIENCE, printed},
+    up::{Place, Up, client, famulus},
+};
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+/// What is taken, and words of what the caller reads of it.
+const ATTACKS: [(&str, &str); 11] = [
+    ("forks", "more than 128, and was ended"),
+    ("memory", TOO_MUCH),
+    ("memories", TOO_MUCH),
+    ("scratch", "No space left on device"),
+    ("flood", "the output was cut: "),
+    ("daemons", "processes that the tool left running were ended"),
+    ("descriptors", "Too many open files"),
+    ("threads", "can't start new thread"),
+    ("deaf", "was not done after 30 s"),
+    ("processors", "was not done after 30 s"),
+    ("state", "became more than they may be"),
+];
+
+const TOO_MUCH: &str = "close to its memory limit and the tool was ended";
+
+/// How long one waits for an answer meanwhile. Alone it takes far less than a second, and much more beside other
+/// tests on two slow cores; who has to wait for the attack to end waits for half a minute.
+const ANSWERED: Duration = Duration::from_secs(10);
+
+/// A user that nobody else has.
+const ORDINARY: u32 = 1_200_012;
+
+/// Shows a program a list of users in which there is one more, and has it be that one.
+const BECOME: &str = r#"mount --bind "$1" /etc/passwd && user="$2" && shift 2 &&
+    exec setpriv --reuid "$user" --regid "$user" --clear-groups "$@""#;
+
+/// Whose the assistant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Root,
+    Ordinary,
+}
+
+impl Who {
+    /// What is tried day by day: as root what the kernel limits where it can, and what nobody gives back by
+    /// himself; as an ordinary user what the runner holds alone.
+    fn tries_daily(self, what: &str) -> bool {
+        match self {
+            Self::Root => !["daemons", "descriptors", "deaf"].contains(&what),
+            Self::Ordinary => ["forks", "memories", "scratch", "threads"].contains(&what),
+        }
+    }
+
+    /// The program as this user starts it. Programs and data lie where it reaches them.
+    fn famulus(self, place: &Place, words: &[&str]) -> Command {
+        let inner = famulus(&place.data());
+        let program = place.0.join("famulus");
+        let mut command = if self == Self::Ordinary && geteuid().is_root() {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", BECOME, "sh"]).arg(place.0.join("passwd"));
+            command.arg(ORDINARY.to_string()).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        // Postgres is where these tests have it.
+        let cache = famulus_local::cache::folder(|name| std::env::var_os(name));
+        command.args(words).env("HOME", &place.0).env("FAMULUS_CACHE", cache);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn place(self) -> Place {
+        let place = Place::new(&format!("denial-{self:?}"));
+        let built = Path::new(env!("CARGO_BIN_EXE_famulus"));
+        for name in ["famulus", "famulus-runner"] {
+            fs::copy(built.with_file_name(name), place.0.join(name)).unwrap();
+        }
+        if self == Self::Ordinary && geteuid().is_root() {
+            let (known, home) = (fs::read_to_string("/etc/passwd").unwrap(), place.0.display());
+            let known = format!("{known}greedy:x:{ORDINARY}:{ORDINARY}::{home}:/bin/sh\n");
+            fs::write(place.0.join("passwd"), known).unwrap();
+            chown(&place.0, Some(ORDINARY), Some(ORDINARY)).unwrap();
+        }
+        place
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_all_there_is_leaves_the_assistant_of_root_answering() {
+    assert!(geteuid().is_root(), "run this test as root");
+    taken(Who::Root, Who::tries_daily).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_all_there_is_leaves_the_assistant_of_an_ordinary_user_answering() {
+    taken(Who::Ordinary, Who::tries_daily).await;
+}
+
+/// All of it: two of them last as long as a call may.
+mod soak {
+    use super::{Who, taken};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whatever_is_taken_leaves_the_assistant_answering() {
+        taken(Who::Root, |_, _| true).await;
+        taken(Who::Ordinary, |_, _| true).await;
+    }
+}
+
+async fn taken(who: Who, is_tried: fn(Who, &str) -> bool) {
+    let place = who.place();
+    let up = Up::from(&place, who.famulus(&place, &["up"]));
+    for name in ["greedy", "frugal"] {
+        install(&up, name).await;
+        is_usable(&up, name).await;
+    }
+    Sandboxes::of(&up).are_limited(&doctor(&place, &up, who));
+    for (what, words) in ATTACKS.into_iter().filter(|(what, _)| is_tried(who, what)) {
+        attacked(&up, who, what, words).await;
+    }
+    let sandboxes = Sandboxes::of(&up);
+    up.stop();
+    sandboxes.are_gone().await;
+}
+
+/// One attack, beside which everything else goes on.
+async fn attacked(up: &Up, who: Who, what: &str, words: &str) {
+    let has_ended = AtomicBool::new(false);
+    let attack = async {
+        let said = run(up, "greedy", what).await;
+        has_ended.store(true, Ordering::Relaxed);
+        said
+    };
+    let (said, ()) = tokio::join!(attack, answers(up, &has_ended));
+    let text = said.to_string();
+    // Where nobody but the runner counts, what many hold may be too much before they are too many.
+    let also = (who, what) == (Who::Ordinary, "forks") && text.contains(TOO_MUCH);
+    assert!(text.contains(words) || also, "{who:?}, {what}: {}", short(&said));
+    if what == "state" {
+        // It stays too much until the owner removes it.
+        let refused = run(up, "greedy", "others").await;
+        assert!(refused.to_string().contains("are more than"), "{}", short(&refused));
+        remove(up, "greedy").await;
+        install(up, "greedy").await;
+    }
+    is_usable(up, "greedy").await;
+}
+
+/// Asks whatever else there is until the attack has ended, once at least.
+async fn answers(up: &Up, has_ended: &AtomicBool) {
+    loop {
+        let lives = async || {
+            for path in ["/livez", "/readyz"] {
+                let asked = client().get(format!("{}{path}", up.url)).send().await.unwrap();
+                assert_eq!(asked.status().as_u16(), 200, "{path}");
+            }
+        };
+        let talks = async || assert!(!up.chat("What time is it?").await.is_empty());
+        within("/livez and /readyz", lives()).await;
+        within("a turn", talks()).await;
+        within("a neighbour's call", is_usable(up, "frugal")).await;
+        if has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+async fn within(what: &str, answer: impl Future<Output = ()>) {
+    let answered = tokio::time::timeout(ANSWERED, answer).await;
+    assert!(answered.is_ok(), "{what} took more than {ANSWERED:?}");
+}
+
+/// A call works, and finds nobody of an earlier one.
+async fn is_usable(up: &Up, name: &str) {
+    let said = run(up, name, "others").await;
+    assert_eq!(said["output"]["text"], "[]", "{name}: {}", short(&said));
+}
+
+/// What one run of the tool came to.
+async fn run(up: &Up, plugin: &str, what: &str) -> Value {
+    let path = format!("{}/v1/plugins/{plugin}/tools/attack/run", up.url);
+    let request = client().post(path).bearer_auth(&up.token).timeout(PATIENCE * 2);
+    let answer = request.json(&json!({"parameters": {"what": what}})).send().await.unwrap();
+    let lines = answer.text().await.unwrap();
+    let last = lines.lines().next_back().unwrap_or_default();
+    let last: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{plugin}: {lines}"));
+    // Who is refused has no run.
+    if last["result"]["runs"][0].is_null() { last } else { last["result"]["runs"][0].clone() }
+}
+
+async fn install(up: &Up, name: &str) {
+    let file = |path: &str, content: String| json!({"path": path, "content": content});
+    let tool = json!({"name": "attack", "description": "Takes.", "entrypoint": "run.py",
+        "parameters": {"what": {"type": "string", "description": "What is taken."}}});
+    let run_py = include_str!("../../../../tests/plugins/denial/run.py");
+    let files = [
+        file("manifest.json", json!({"name": name, "description": "Takes."}).to_string()),
+        file("attack/manifest.json", tool.to_string()),
+        file("attack/run.py", run_py.to_owned()),
+    ];
+    let source = json!({"source": {"inline": {"files": files}}});
+    let (status, offer) = up.post("/v1/plugins", source).await;
+    assert!((200..300).contains(&status), "{status} {offer}");
+    let (path, begun) = (format!("/v1/plugins/{name}"), Instant::now());
+    let permit = json!({"revision": offer["revision"], "tools": ["*"]});
+    let (status, answer) = up.post(&format!("{path}/permit"), permit).await;
+    assert!((200..300).contains(&status), "{status} {answer}");
+    loop {
+        let shown = up.get(&path).await;
+        if shown["ready"] == json!(true) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{shown}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn remove(up: &Up, name: &str) {
+    let gone = client().delete(format!("{}/v1/plugins/{name}", up.url)).bearer_auth(&up.token);
+    let status = gone.send().await.unwrap().status();
+    assert!(status.is_success(), "{status}");
+}
+
+fn doctor(place: &Place, up: &Up, who: Who) -> String {
+    let mut command = who.famulus(place, &["doctor", "--url", &up.url]);
+    printed(&command.env("FAMULUS_TOKEN", &up.token).output().unwrap())
+}
+
+/// What the assistant started for its plugins, as the machine sees it.
+struct Sandboxes {
+    /// Processes, with when they began.
+    processes: BTreeMap<u32, String>,
+    /// Limits of control groups that they are in, and the assistant is not.
+    limits: BTreeSet<PathBuf>,
+}
+
+/// Controllers, and the files of their limits in both versions.
+const LIMITS: [(&str, &str, &str); 2] =
+    [("memory", "memory.limit_in_bytes", "memory.max"), ("pids", "pids.max", "pids.max")];
+
+impl Sandboxes {
+    /// All that came of its launchers.
+    fn of(up: &Up) -> Self {
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir("/proc").unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if let Some((pid, stat)) = name.parse().ok().zip(stat(&name)) {
+                all.insert(pid, stat);
+            }
+        }
+        let assistant = up.child.id();
+        let mut processes = BTreeMap::new();
+        let mut parents = vec![assistant];
+        while let Some(parent) = parents.pop() {
+            for (pid, Stat { begun, .. }) in all.iter().filter(|(_, stat)| stat.parent == parent) {
+                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).into_owned();
+                if parent != assistant || line.contains("famulus-runner") {
+                    processes.insert(*pid, begun.clone());
+                    parents.push(*pid);
+                }
+            }
+        }
+        assert!(processes.len() >= 4, "two launchers, and their runners: {processes:?}");
+        let own = limits(assistant);
+        let of_all = processes.keys().flat_map(|pid| limits(*pid));
+        let limits = of_all.filter(|limit| !own.contains(limit)).collect();
+        Self { processes, limits }
+    }
+
+    /// By whom it is said; and the kernel's limits are there.
+    fn are_limited(&self, doctor: &str) {
+        if self.limits.is_empty() {
+            let words = "memory and processes limited by its runner alone";
+            assert!(doctor.contains(words), "{doctor}");
+            return;
+        }
+        assert!(doctor.contains("limited by the kernel"), "{doctor}");
+        for limit in &self.limits {
+            let value: u64 = fs::read_to_string(limit).unwrap().trim().parse().unwrap();
+            assert!(value <= 256 << 20, "{}: {value}", limit.display());
+            let same = self.limits.iter().filter(|other| other.file_name() == limit.file_name());
+            assert_eq!(same.count(), 2, "one for each plugin: {:?}", self.limits);
+        }
+    }
+
+    /// Neither a process nor a group of them is there any more.
+    async fn are_gone(&self) {
+        let begun = Instant::now();
+        loop {
+            let lives = |(pid, begun): &(&u32, &String)| {
+                stat(&pid.to_string()).is_some_and(|stat| stat.begun == **begun)
+            };
+            let living: Vec<_> = self.processes.iter().filter(lives).collect();
+            let limits: Vec<_> = self.limits.iter().filter(|limit| limit.exists()).collect();
+            if living.is_empty() && limits.is_empty() {
+                return;
+            }
+            // Whoever is killed takes a moment.
+            assert!(begun.elapsed() < Duration::from_secs(2), "{living:?} {limits:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Of a process: whose child it is, and when it began.
+struct Stat {
+    parent: u32,
+    begun: String,
+}
+
+fn stat(pid: &str) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    Some(Stat { parent: fields.get(1)?.parse().ok()?, begun: (*fields.get(19)?).to_owned() })
+}
+
+/// The files that limit the control groups of a process.
+fn limits(pid: u32) -> BTreeSet<PathBuf> {
+    let told = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let mut found = BTreeSet::new();
+    for line in told.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        for (controller, of_one, of_two) in LIMITS {
+            let is_its = controllers.split(',').any(|one| one == controller);
+            let (top, file) = if is_its { (controller, of_one) } else { ("", of_two) };
+            if is_its || controllers.is_empty() {
+                let group =
+                    Path::new("/sys/fs/cgroup").join(top).join(path.trim_start_matches('/'));
+                found.extend(Some(group.join(file)).filter(|limit| limit.exists()));
+            }
+        }
+    }
+    found
+}
+
+/// The beginning of it: an answer may be a MiB.
+fn short(said: &Value) -> String {
+    said.to_string().chars().take(2000).collect()
+}

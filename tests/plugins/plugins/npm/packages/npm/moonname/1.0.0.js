@@ -1,0 +1,1 @@
+module.exports = (day) => (day % 29 < 15 ? "waxing" : "waning");

@@ -1,0 +1,2 @@
+def water(hour):
+    return "high" if hour % 12 < 6 else "low"
