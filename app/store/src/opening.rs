@@ -2,7 +2,7 @@
 
 use crate::{error::ConnectError, schema};
 use sqlx::{
-    Connection, Executor, PgConnection, PgPool,
+    ConnectOptions, Connection, Executor, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::{str::FromStr, time::Duration};
@@ -87,10 +87,12 @@ async fn first_session(
     options: &PgConnectOptions,
     patience: Duration,
 ) -> Result<PgConnection, ConnectError> {
+    // A migration may well be slow, and its text is no news to who reads the log.
+    let quiet = options.clone().disable_statement_logging();
     let until = Instant::now() + patience;
     let mut told = false;
     loop {
-        let source = match PgConnection::connect_with(options).await {
+        let source = match PgConnection::connect_with(&quiet).await {
             Ok(session) => return Ok(session),
             Err(source) => source,
         };
