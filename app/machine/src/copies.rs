@@ -77,7 +77,7 @@ impl Copies {
         let written = launcher
             .take_written()
             .ok_or_else(|| MachineError::Copy(io::ErrorKind::BrokenPipe.into()))?;
-        let report = folders.temporary(Purpose::Give).join(REPORT);
+        let report = folders.given().join(REPORT);
         Ok(GivenFiles { launcher, written, report })
     }
 

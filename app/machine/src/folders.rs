@@ -9,9 +9,7 @@
 //!            kept        calls and their results                   │ the plugin's user's
 //!            state       trees and caches                          │
 //!            work        bundle and report of a build              │
-//!            tmp         of the runner, emptied at each start      │
-//!            step        the same of a step                        │
-//!            given       the same of who copies its files         ─┘
+//!            given       report of who copies its files           ─┘
 //!            files.tar   what a restore gives back, until it is there
 //! ```
 //!
@@ -168,13 +166,9 @@ impl PluginFolders {
         self.base.join("work")
     }
 
-    /// What is temporary for a runner, or for a step beside it.
-    pub(crate) fn temporary(&self, purpose: Purpose) -> PathBuf {
-        self.base.join(match purpose {
-            Purpose::Serve => "tmp",
-            Purpose::Give => "given",
-            Purpose::Bundle | Purpose::Build | Purpose::Check | Purpose::Take => "step",
-        })
+    /// What is temporary for who copies the plugin's files, and where it reports. Others have it in memory.
+    pub(crate) fn given(&self) -> PathBuf {
+        self.base.join("given")
     }
 
     /// A tar of what the plugin kept, which waits to be put back.
@@ -217,14 +211,15 @@ impl PluginFolders {
         }
         make(&self.base, 0o700)?;
         make(&self.base.join("config"), 0o700)?;
-        let temporary = self.temporary(purpose);
-        remove(&temporary)?;
+        let temporary = (purpose == Purpose::Give).then(|| self.given());
+        temporary.as_deref().map_or(Ok(()), remove)?;
         // What these hold is read in the sandbox, and written outside of it.
         for folder in [self.mounted(), self.order()] {
             make(&folder, 0o700)?;
             own(&folder, user)?;
         }
-        for folder in [self.doors(), self.kept(), self.state(), self.work(), temporary] {
+        let written = [self.doors(), self.kept(), self.state(), self.work()];
+        for folder in written.into_iter().chain(temporary) {
             make(&folder, 0o700)?;
             own(&folder, user)?;
         }

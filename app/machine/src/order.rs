@@ -100,11 +100,11 @@ pub(crate) fn launch(
 ) -> SandboxOrder {
     let folders = of.folders;
     let Limited { limits, seen } = limited(settings.cgroups.as_deref(), &id(folders), purpose);
-    let temporary = match purpose {
-        // The disk is everybody's.
-        Purpose::Serve | Purpose::Bundle | Purpose::Build | Purpose::Check => in_memory(TEMPORARY),
-        // Nothing of a plugin is executed there, and its report is read when it has ended.
-        Purpose::Give | Purpose::Take => written(folders.temporary(purpose), TEMPORARY),
+    // The disk is everybody's. Who copies executes nothing of a plugin, and reports there.
+    let temporary = if purpose == Purpose::Give {
+        written(folders.given(), TEMPORARY)
+    } else {
+        in_memory(TEMPORARY)
     };
     let mut places = vec![read(settings.runner.clone(), RUNNER), temporary];
     places.extend(seen);
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(seen(Purpose::Bundle), all(&["doors", "order", "work"]));
         assert_eq!(seen(Purpose::Build), all(&["doors", "mounted", "state", "work"]));
         assert_eq!(seen(Purpose::Give), all(&["given", "state"]));
-        assert_eq!(seen(Purpose::Take), all(&["files.tar", "state", "step", "work"]));
+        assert_eq!(seen(Purpose::Take), all(&["files.tar", "state", "work"]));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use famulus_cluster::keeper::{Keeper, Patience};
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PrivatePostgres, Running};
 use famulus_machine::{Copies, Settings};
+use famulus_store::Installation;
 use famulus_telemetry::Guard;
 use std::{
     path::{Path, PathBuf},
@@ -112,10 +113,7 @@ impl Home {
         target: &Target,
         patience: Patience,
     ) -> anyhow::Result<Source> {
-        let known = famulus_store::installation(&target.connect()).await?;
-        let known = known.context(
-            "the database is empty: there is nothing to back up before Famulus has started once",
-        )?;
+        let known = installation(target).await?;
         let mut secrets = vec![Secret {
             path: token::path(&self.data_dir),
             name: "token",
@@ -177,6 +175,16 @@ impl Home {
             leaves_out,
         })
     }
+}
+
+/// Whose database it is.
+///
+/// # Errors
+/// It cannot be read, or is nobody's yet.
+pub(super) async fn installation(target: &Target) -> anyhow::Result<Installation> {
+    famulus_store::installation(&target.connect()).await?.context(
+        "the database is empty: there is nothing to back up before Famulus has started once",
+    )
 }
 
 /// A home, and what is needed to start its server, or one of the same kind.

@@ -3,7 +3,7 @@
 
 use super::{
     drill::drill,
-    home::Opened,
+    home::{Opened, installation},
     keeping::FOR_A_BACKUP,
     standing::{HERE, Known, Last, Verified},
     target::Target,
@@ -121,7 +121,7 @@ impl Keeper {
     /// What there is; all times of good backups.
     async fn look(&self, known: &mut Known) -> anyhow::Result<Vec<Timestamp>> {
         let home = &self.opened.home;
-        let installation = home.source(&self.target(), FOR_A_BACKUP).await?.installation;
+        let installation = installation(&self.target()).await?.owner.0;
         let good = home.backups.good(installation).await?;
         let good: Vec<Last> =
             good.iter().map(|(name, manifest)| Last::of(name, manifest)).collect();
