@@ -23,7 +23,7 @@ use tokio::process::ChildStdout;
 
 use crate::config;
 use crate::error::{MachineError, StepError};
-use crate::folders::{Folders, make, remove};
+use crate::folders::{Folders, PluginFolders, make, remove};
 use crate::launcher::Launcher;
 use crate::machine::Settings;
 use crate::order::{Of, Purpose, REPORT, launch};
@@ -51,6 +51,7 @@ pub struct GivenFiles {
     launcher: Launcher,
     written: ChildStdout,
     report: PathBuf,
+    folders: PluginFolders,
 }
 
 impl Copies {
@@ -78,7 +79,7 @@ impl Copies {
             .take_written()
             .ok_or_else(|| MachineError::Copy(io::ErrorKind::BrokenPipe.into()))?;
         let report = folders.given().join(REPORT);
-        Ok(GivenFiles { launcher, written, report })
+        Ok(GivenFiles { launcher, written, report, folders })
     }
 
     /// What the owner configured; nothing, if nothing was.
@@ -133,10 +134,15 @@ impl GivenFiles {
             return Ok(Some(piece));
         }
         let status = self.launcher.exited().await.map_err(MachineError::Copy)?;
+        let reported = report(&self.report);
+        // What it says otherwise comes of that.
+        if !self.folders.are_there() {
+            return Err(MachineError::Gone.into());
+        }
         if let Some(why) = self.launcher.refusal(status).await {
             return Err(MachineError::NotLaunched(why).into());
         }
-        match report(&self.report) {
+        match reported {
             Some(Copied::Done { .. }) => Ok(None),
             Some(Copied::Failed(failure)) => Err(StepError::Failed(failure)),
             None => {

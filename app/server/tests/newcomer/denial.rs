@@ -235,8 +235,9 @@ async fn install(up: &Up, name: &str) {
 
 async fn remove(up: &Up, name: &str) {
     let gone = client().delete(format!("{}/v1/plugins/{name}", up.url)).bearer_auth(&up.token);
-    let status = gone.send().await.unwrap().status();
-    assert!(status.is_success(), "{status}");
+    let answer = gone.send().await.unwrap();
+    let (status, said) = (answer.status(), answer.text().await.unwrap());
+    assert!(status.is_success(), "{status} {said}");
 }
 
 fn doctor(place: &Place, up: &Up, who: Who) -> String {

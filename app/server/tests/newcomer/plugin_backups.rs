@@ -81,6 +81,16 @@ async fn shows(up: &Up, wanted: &[&str]) -> String {
     }
 }
 
+/// Waits until a slow call has begun.
+async fn calls(home: &Home) {
+    let (begun, state) = (Instant::now(), state(&home.place.data()).unwrap());
+    let lines = || fs::read_to_string(state.join("active/lines")).unwrap_or_default();
+    while !lines().contains("begun") {
+        assert!(begun.elapsed() < PATIENCE, "the call never began");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn parts(home: &Home, backup: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.backups().join(backup)).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
@@ -101,12 +111,7 @@ async fn what_a_plugin_keeps_comes_back() {
 
     // Taken while it serves, by another process; no call is under way in it.
     let (slow, first) = tokio::join!(told(&up, "slowly"), async {
-        let (begun, state) = (Instant::now(), state(&home.place.data()).unwrap());
-        let lines = || fs::read_to_string(state.join("active/lines")).unwrap_or_default();
-        while !lines().contains("begun") {
-            assert!(begun.elapsed() < PATIENCE, "the call never began");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        calls(&home).await;
         let command = home.famulus(&["backup"]);
         tokio::task::spawn_blocking(move || said_by(command)).await.unwrap()
     });
@@ -152,6 +157,38 @@ async fn what_a_plugin_keeps_comes_back() {
     serves(&up).await;
     let shown = shows(&up, &["note one", "note two", KEY]).await;
     assert_eq!(shown.matches("note two").count(), 2, "{shown}");
+    up.stop();
+}
+
+/// It goes at once and whole, and the backup says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_removed_in_the_middle_of_its_backup() {
+    let home = Home::new("plugin-backup-removed");
+    let up = home.up();
+    install(&up).await;
+    let (_ended, output) = tokio::join!(told(&up, "slowly"), async {
+        calls(&home).await;
+        let mut command = home.famulus(&["backup"]);
+        let backup = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let begun = Instant::now();
+        // It waits there for the end of the call.
+        while !state(&home.place.data()).unwrap().with_file_name("given").is_dir() {
+            assert!(begun.elapsed() < PATIENCE, "the files are never asked for");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let gone = client().delete(format!("{}/v1/plugins/diary", up.url));
+        let gone = gone.basic_auth("anyone", Some(&up.token)).send().await.unwrap();
+        let (status, said) = (gone.status().as_u16(), gone.text().await.unwrap());
+        assert_eq!(status, 204, "{said}");
+        backup.await.unwrap()
+    });
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let words = "lacks the files of the plugin diary: there is no such plugin any more";
+    assert!(said.contains(words), "{said}");
+    let left = fs::read_dir(home.place.data().join("plugins")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["root"], "{said}");
     up.stop();
 }
 

@@ -11,9 +11,12 @@
 //!            work        bundle and report of a build              │
 //!            given       report of who copies its files           ─┘
 //!            files.tar   what a restore gives back, until it is there
+//! plugins/gone-ID        what is being removed
 //! ```
 //!
 //! `ID` is short: a socket's path must be.
+
+mod removed;
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, DirBuilder};
@@ -23,7 +26,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use famulus_core::crash;
 use parking_lot::Mutex;
 use rustix::process::getuid;
 use tokio::task::spawn_blocking;
@@ -75,32 +77,6 @@ impl Folders {
         let digits: Vec<char> = uid.chars().filter(char::is_ascii_alphanumeric).collect();
         let last = digits.len().saturating_sub(DIGITS);
         PluginFolders { base: self.base.join(digits[last..].iter().collect::<String>()) }
-    }
-
-    /// Removes the folders of all plugins but these, and what was not finished of theirs.
-    pub(crate) async fn keep_only(&self, uids: &[String]) -> Result<(), MachineError> {
-        let kept: Vec<PathBuf> = uids.iter().map(|uid| self.of(uid).base).collect();
-        let entries = match fs::read_dir(&self.base) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(MachineError::folder(&self.base)(error)),
-        };
-        for entry in entries {
-            let base = entry.map_err(MachineError::folder(&self.base))?.path();
-            if base == self.root() {
-                continue;
-            }
-            let folders = PluginFolders { base };
-            if kept.contains(&folders.base) {
-                remove(&folders.next_config())?;
-                remove(&folders.next_files())?;
-                continue;
-            }
-            crash::before("plugin.clear");
-            folders.remove().await?;
-            crash::after("plugin.clear");
-        }
-        Ok(())
     }
 
     /// Makes what a sandbox of the plugin needs, and gives the plugin's user: one of its own, where this process
@@ -209,18 +185,23 @@ impl PluginFolders {
         if bytes > 0 {
             return Err(MachineError::LongPath { path: socket, bytes });
         }
-        make(&self.base, 0o700)?;
-        make(&self.base.join("config"), 0o700)?;
+        // Who copies files does not bring back what was removed meanwhile.
+        if purpose != Purpose::Give {
+            make(&self.base, 0o700)?;
+        } else if !self.are_there() {
+            return Err(MachineError::Gone);
+        }
+        add(&self.base.join("config"))?;
         let temporary = (purpose == Purpose::Give).then(|| self.given());
         temporary.as_deref().map_or(Ok(()), remove)?;
         // What these hold is read in the sandbox, and written outside of it.
         for folder in [self.mounted(), self.order()] {
-            make(&folder, 0o700)?;
+            add(&folder)?;
             own(&folder, user)?;
         }
         let written = [self.doors(), self.kept(), self.state(), self.work()];
         for folder in written.into_iter().chain(temporary) {
-            make(&folder, 0o700)?;
+            add(&folder)?;
             own(&folder, user)?;
         }
         Ok(())
@@ -237,10 +218,9 @@ impl PluginFolders {
         .await
     }
 
-    /// Removes all that there is of the plugin.
-    pub(crate) async fn remove(&self) -> Result<(), MachineError> {
-        let base = self.base.clone();
-        in_a_thread(self, move || remove(&base)).await
+    /// Whether there is anything of the plugin here.
+    pub(crate) fn are_there(&self) -> bool {
+        self.base.is_dir()
     }
 }
 
@@ -278,6 +258,16 @@ fn owner(path: &Path) -> io::Result<Option<u32>> {
 pub(crate) fn make(path: &Path, mode: u32) -> Result<(), MachineError> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(path);
     made.map_err(MachineError::folder(path))
+}
+
+/// Makes a folder in one that is there.
+fn add(path: &Path) -> Result<(), MachineError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(MachineError::folder(path)(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 pub(crate) fn own(path: &Path, user: Option<u32>) -> Result<(), MachineError> {
