@@ -3,16 +3,15 @@
 
 use crate::{
     home::{PATIENCE, printed},
-    up::{Place, Up, client, famulus},
+    up::{Place, Up, client},
+    who::Who,
 };
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    os::unix::fs::chown,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -38,80 +37,24 @@ const TOO_MUCH: &str = "close to its memory limit and the tool was ended";
 /// tests on two slow cores; who has to wait for the attack to end waits for half a minute.
 const ANSWERED: Duration = Duration::from_secs(10);
 
-/// A user that nobody else has.
-const ORDINARY: u32 = 1_200_012;
-
-/// Shows a program a list of users in which there is one more, and has it be that one.
-const BECOME: &str = r#"mount --bind "$1" /etc/passwd && user="$2" && shift 2 &&
-    exec setpriv --reuid "$user" --regid "$user" --clear-groups "$@""#;
-
-/// Whose the assistant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Root,
-    Ordinary,
-}
-
-impl Who {
-    /// What is tried day by day: as root what the kernel limits where it can, and what nobody gives back by
-    /// himself; as an ordinary user what the runner holds alone.
-    fn tries_daily(self, what: &str) -> bool {
-        match self {
-            Self::Root => !["daemons", "descriptors", "deaf"].contains(&what),
-            Self::Ordinary => ["forks", "memories", "scratch", "threads"].contains(&what),
-        }
-    }
-
-    /// The program as this user starts it. Programs and data lie where it reaches them.
-    fn famulus(self, place: &Place, words: &[&str]) -> Command {
-        let inner = famulus(&place.data());
-        let program = place.0.join("famulus");
-        let mut command = if self == Self::Ordinary && geteuid().is_root() {
-            let mut command = Command::new("unshare");
-            command.args(["--mount", "sh", "-c", BECOME, "sh"]).arg(place.0.join("passwd"));
-            command.arg(ORDINARY.to_string()).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        for (name, value) in inner.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        // Postgres is where these tests have it.
-        let cache = famulus_local::cache::folder(|name| std::env::var_os(name));
-        command.args(words).env("HOME", &place.0).env("FAMULUS_CACHE", cache);
-        command.stdin(Stdio::null());
-        command
-    }
-
-    fn place(self) -> Place {
-        let place = Place::new(&format!("denial-{self:?}"));
-        let built = Path::new(env!("CARGO_BIN_EXE_famulus"));
-        for name in ["famulus", "famulus-runner"] {
-            fs::copy(built.with_file_name(name), place.0.join(name)).unwrap();
-        }
-        if self == Self::Ordinary && geteuid().is_root() {
-            let (known, home) = (fs::read_to_string("/etc/passwd").unwrap(), place.0.display());
-            let known = format!("{known}greedy:x:{ORDINARY}:{ORDINARY}::{home}:/bin/sh\n");
-            fs::write(place.0.join("passwd"), known).unwrap();
-            chown(&place.0, Some(ORDINARY), Some(ORDINARY)).unwrap();
-        }
-        place
+/// What is tried day by day: as root what the kernel limits where it can, and what nobody gives back by
+/// himself; as an ordinary user what the runner holds alone.
+fn daily(who: Who, what: &str) -> bool {
+    match who {
+        Who::Root => !["daemons", "descriptors", "deaf"].contains(&what),
+        Who::Ordinary => ["forks", "memories", "scratch", "threads"].contains(&what),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_all_there_is_leaves_the_assistant_of_root_answering() {
     assert!(geteuid().is_root(), "run this test as root");
-    taken(Who::Root, Who::tries_daily).await;
+    taken(Who::Root, daily).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_all_there_is_leaves_the_assistant_of_an_ordinary_user_answering() {
-    taken(Who::Ordinary, Who::tries_daily).await;
+    taken(Who::Ordinary, daily).await;
 }
 
 /// All of it: two of them last as long as a call may.
@@ -126,7 +69,7 @@ mod soak {
 }
 
 async fn taken(who: Who, is_tried: fn(Who, &str) -> bool) {
-    let place = who.place();
+    let place = who.place("denial");
     let up = Up::from(&place, who.famulus(&place, &["up"]));
     for name in ["greedy", "frugal"] {
         install(&up, name).await;

@@ -18,6 +18,7 @@ mod plugin_backups;
 mod plugin_news;
 mod plugins;
 mod up;
+mod who;
 
 use serde_json::{Value, json};
 use std::{

@@ -21,6 +21,7 @@ const RUN: &str = r#"#!/bin/sh
 line=$(cat)
 case "$line" in
 *slowly*) echo begun >>../lines; sleep 2; echo ended >>../lines;;
+*forever*) echo begun >>../lines; sleep 28;;
 *note*) echo "$line" >>../lines; echo "$line" >>"$HOME/lines";;
 esac
 cat ../lines "$HOME/lines" ../config.json 2>/dev/null; true
@@ -166,7 +167,7 @@ async fn a_plugin_is_removed_in_the_middle_of_its_backup() {
     let home = Home::new("plugin-backup-removed");
     let up = home.up();
     install(&up).await;
-    let (_ended, output) = tokio::join!(told(&up, "slowly"), async {
+    let (_ended, output) = tokio::join!(told(&up, "forever"), async {
         calls(&home).await;
         let mut command = home.famulus(&["backup"]);
         let backup = tokio::task::spawn_blocking(move || command.output().unwrap());

@@ -1,7 +1,10 @@
 //! What stands on the machine while the list is tried: a plugin beside it, and what is for nobody in a sandbox.
 
-use super::{CANARY, KEY, Who, file, install, run};
-use crate::up::{Place, Up, client};
+use super::{CANARY, KEY, file, install, run};
+use crate::{
+    up::{Place, Up, client},
+    who::Who,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -110,7 +113,7 @@ pub(super) struct Around {
 impl Around {
     pub(super) fn new(place: &Place, who: Who) -> Self {
         let path = |name: &str| place.0.join(name);
-        let name = format!("famulus-hostile-{}-{}", who.user(), std::process::id());
+        let name = format!("famulus-hostile-{who:?}-{}", std::process::id());
         let all = |name: &str, mode| {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         };
@@ -120,7 +123,8 @@ impl Around {
         let by_file = UnixListener::bind(path("host")).unwrap();
         all("open", 0o644);
         all("key", 0o600);
-        chown(path("key"), Some(who.user()), Some(who.user())).unwrap();
+        let user = Who::user(place);
+        chown(path("key"), Some(user), Some(user)).unwrap();
         all("free", 0o777);
         all("host", 0o777);
         let by_name = UnixAddress::from_abstract_name(&name).unwrap();
@@ -201,7 +205,7 @@ impl Around {
             "names": {"abstract": self.name, "key": KEY},
             "users": {
                 "the neighbour": fs::metadata(neighbour.path("state")).unwrap().uid(),
-                "famulus": self.who.user(),
+                "famulus": Who::user(place),
             },
         })
     }

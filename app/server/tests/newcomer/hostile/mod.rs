@@ -6,22 +6,18 @@
 
 mod around;
 
-use crate::up::{Place, Up, client, famulus};
+use crate::{
+    up::{Up, client},
+    who::Who,
+};
 use around::{Around, Neighbour};
 use famulus_plugin_life::{
     File,
     escape::{Outcomes, SANDBOX, judged, of_init, of_part},
 };
 use futures::future::join_all;
-use rustix::process::geteuid;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    os::unix::fs::chown,
-    path::Path,
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Attempts that may work, and why that lets nobody out.
 const HARMLESS: [(&str, &str); 2] = [
@@ -42,9 +38,6 @@ const PUBLIC: [&str; 3] = [
     "network: sends echo requests to public canary",
 ];
 
-/// A user that nobody else has.
-const ORDINARY: u32 = 1_200_003;
-
 /// The key in the ring of the session, and the word in all that nobody may read.
 const KEY: &str = "famulus-hostile";
 const CANARY: &str = "canary-of-one-machine-4711";
@@ -52,73 +45,15 @@ const CANARY: &str = "canary-of-one-machine-4711";
 /// How long a plugin may take to be built and to try the list, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// As somebody logs in: a session with a key in its ring, and a user; and becomes what follows.
+/// As somebody logs in: a session with a key in its ring; and becomes what follows.
 const LOGIN: &str = "
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-user, name, key = int(sys.argv[1]), sys.argv[2].encode(), sys.argv[3].encode()
+name, key = sys.argv[1].encode(), sys.argv[2].encode()
 assert libc.syscall(250, 1, None) > 0, 'no ring of keys'
 assert libc.syscall(248, b'user', name, key, len(key), -3) > 0, 'no key'
-if user != os.geteuid():
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-os.execv(sys.argv[4], sys.argv[4:])
+os.execv(sys.argv[3], sys.argv[3:])
 ";
-
-/// Shows a process another list of users, in which there is one more.
-const USERS: &str = r#"mount --bind "$1" /etc/passwd && shift && exec "$@""#;
-
-/// Who starts the assistant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Root,
-    Ordinary,
-}
-
-impl Who {
-    /// All that these tests can be.
-    fn all() -> Vec<Self> {
-        if geteuid().is_root() { vec![Self::Root, Self::Ordinary] } else { vec![Self::Ordinary] }
-    }
-
-    fn user(self) -> u32 {
-        match self {
-            Self::Ordinary if geteuid().is_root() => ORDINARY,
-            Self::Root | Self::Ordinary => geteuid().as_raw(),
-        }
-    }
-
-    /// `famulus up`, whose programs and data this user reaches.
-    fn up(self, place: &Place) -> Up {
-        let (user, here) = (self.user(), &place.0);
-        let built = Path::new(env!("CARGO_BIN_EXE_famulus"));
-        for name in ["famulus", "famulus-runner"] {
-            fs::copy(built.with_file_name(name), here.join(name)).unwrap();
-        }
-        let users = here.join("passwd");
-        let known = fs::read_to_string("/etc/passwd").unwrap();
-        let home = here.display();
-        fs::write(&users, format!("{known}hostile:x:{user}:{user}::{home}:/bin/sh\n")).unwrap();
-        chown(here, Some(user), Some(user)).unwrap();
-        let mut command = Command::new(if user == geteuid().as_raw() { "env" } else { "unshare" });
-        if user != geteuid().as_raw() {
-            command.args(["--mount", "sh", "-c", USERS, "sh"]).arg(&users);
-        }
-        command.args(["python3", "-c", LOGIN, &user.to_string(), KEY, CANARY]);
-        command.arg(here.join("famulus")).arg("up");
-        for (name, value) in famulus(&place.data()).get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        // Postgres is where these tests have it.
-        let cache = famulus_local::cache::folder(|name| std::env::var_os(name));
-        command.env("HOME", here).env("FAMULUS_CACHE", cache).stdin(Stdio::null());
-        Up::from(place, command)
-    }
-}
 
 /// Both at once: most of it is waiting for what does not answer.
 #[tokio::test(flavor = "multi_thread")]
@@ -129,8 +64,11 @@ async fn no_way_out_of_a_sandbox_of_one_machine_is_found() {
 
 /// What went otherwise than it must.
 async fn tried(who: Who) -> Vec<String> {
-    let place = Place::new(&format!("hostile-{}", who.user()));
-    let up = who.up(&place);
+    let place = who.place("hostile");
+    // That of the system, which is the one that sandboxes have, too.
+    let mut login = who.runs(&place, "/usr/bin/python3");
+    login.args(["-c", LOGIN, KEY, CANARY]).arg(place.0.join("famulus")).arg("up");
+    let up = Up::from(&place, login);
     let neighbour = Neighbour::start(&up, &place, who).await;
     let around = Around::new(&place, who);
     let told = around.told(&up, &place, &neighbour);
