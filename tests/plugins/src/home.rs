@@ -41,3 +41,17 @@ pub trait Home: Sync {
         None
     }
 }
+
+/// Asks, and is not refused.
+pub(crate) async fn asked(
+    home: &dyn Home,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+) -> Result<Value, String> {
+    let (status, said) = home.ask(method, path, body.as_ref()).await;
+    if (200..300).contains(&status) {
+        return Ok(said);
+    }
+    Err(format!("{} {path}: {status} {said}", method.name()))
+}

@@ -1,10 +1,10 @@
 //! Plugins of different make, and the life that each of them leads: installed, permitted, configured, called,
-//! updated, rolled back, removed. And one that tries to get out.
+//! updated, rolled back, removed. One of which this is said in a conversation. And one that tries to get out.
 //!
 //! ```text
 //! docs/PLUGINS.md ─► written ─► guide ─┐
 //! plugins/NAME ─────────────► plugin ──┴─► life ── Home ─► famulus up, or a cluster
-//!                                           │               │ fetches
+//!                                 talk ─────┤               │ fetches
 //!                                           └─► outside: repositories, packages
 //! ```
 //!
@@ -21,6 +21,7 @@ mod outcome;
 mod outside;
 mod plugin;
 mod source;
+mod talk;
 pub mod written;
 
 pub use home::{Home, Method};
@@ -28,3 +29,4 @@ pub use life::{LifeError, all_live, lives, some_live};
 pub use outside::{Outside, Served, ToldBy};
 pub use plugin::{Answer, Call, File, Plugin, Step, Uses, all};
 pub use source::SourceKind;
+pub use talk::is_talked_through;

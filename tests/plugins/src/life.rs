@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::home::{Home, Method};
+use crate::home::{Home, Method, asked};
 use crate::outcome::{self, Outcome};
 use crate::plugin::{Call, File, Plugin, Step, all, manifest, tools};
 use crate::source::{Fetch, Source};
@@ -17,7 +17,7 @@ use crate::source::{Fetch, Source};
 const AT_ONCE: usize = 3;
 
 /// How long something may take to come true on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(5);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Between two looks, at first and at last.
 const LOOK: Duration = Duration::from_millis(250);
@@ -289,18 +289,13 @@ impl Life<'_> {
         self.asked(Method::Get, &self.path(""), None).await
     }
 
-    /// Asks, and is not refused.
     async fn asked(
         &self,
         method: Method,
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, String> {
-        let (status, said) = self.home.ask(method, path, body.as_ref()).await;
-        if (200..300).contains(&status) {
-            return Ok(said);
-        }
-        Err(format!("{} {path}: {status} {said}", method.name()))
+        asked(self.home, method, path, body).await
     }
 
     fn path(&self, below: &str) -> String {
@@ -334,7 +329,9 @@ fn expect(found: &Value, expected: &Value, whole: &Value) -> Result<(), String> 
 }
 
 /// Looks ever more rarely until it is so; else what was seen last.
-async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> Result<T, String> {
+pub(crate) async fn until<T>(
+    mut look: impl AsyncFnMut() -> Result<T, String>,
+) -> Result<T, String> {
     let (deadline, mut pause) = (Instant::now() + PATIENCE, LOOK);
     loop {
         match look().await {

@@ -109,7 +109,7 @@ pub(crate) struct Repository {
 
 impl Repository {
     /// A new, empty one in place of what has its name.
-    fn new(git: &Served, name: &str) -> Result<Self, String> {
+    pub(crate) fn new(git: &Served, name: &str) -> Result<Self, String> {
         let folder = git.folder.join(name);
         let made = if folder.exists() { fs::remove_dir_all(&folder) } else { Ok(()) };
         let made = made.and_then(|()| fs::create_dir_all(&folder));
@@ -129,7 +129,7 @@ impl Repository {
     }
 
     /// Commits these files and no others to the branch that is checked out. The commit.
-    fn commit(&self, files: &[File]) -> Result<String, String> {
+    pub(crate) fn commit(&self, files: &[File]) -> Result<String, String> {
         self.git(&["rm", "-r", "--force", "--quiet", "--ignore-unmatch", "."])?;
         for File { path, content } in files {
             let place = self.folder.join(path);

@@ -67,6 +67,8 @@ const HELP: &str = "Hello! I am the demo model of this assistant: a few fixed ru
 - send a file, then `send me the file` (in a chat, as on Telegram)
 - `say good morning`: a recording, where something is configured to speak
 - `run look of weather with city=Berlin`: the tool of a plugin, where there are plugins
+- `install https://example.org/weather.git`: I fetch a plugin, and ask you before it runs; where its tools need it, `install https://example.org/weather.git with the internet`
+- `update weather`, `roll back weather`, `remove the plugin weather`, `set units of weather to metric`
 
 You may ask for two things at once. For a real conversation, set `model.base_url`, `model.name` and `model.api_key` in the configuration and start again.";
 
@@ -111,6 +113,7 @@ fn act(wish: &Wish, ask: &Ask, memo: &Memo<'_>) -> Result<String, Halt> {
         Wish::Remind { note, when } => reminders::create(note, *when, memo),
         Wish::RemindWhen => Ok("When? Say for example `remind me in 10 minutes to drink tea`, or `remind me every day at 9 to water the plants`.".to_owned()),
         Wish::RunTool { plugin, tool, parameters } => plugins::run(plugin, tool, parameters, memo),
+        Wish::Plugin(life) => plugins::manage(life, memo),
         Wish::SendFile => files::send_back(ask.file.as_ref(), memo),
         Wish::Say(words) => files::say(words, memo),
         Wish::Got(name) => Ok(format!("I have {name}. Say `send me the file`, and you get it back.")),

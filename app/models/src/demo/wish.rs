@@ -4,7 +4,7 @@
 //! what follows fits a pattern too; everything else stays together.
 
 use super::ask::{Ask, Speaker};
-use super::plugins;
+use super::plugins::{self, Life};
 use super::reminders::{self, When};
 use serde_json::Value;
 
@@ -26,6 +26,8 @@ pub(crate) enum Wish {
         tool: String,
         parameters: Value,
     },
+    /// Something with a plugin itself.
+    Plugin(Life),
     SendFile,
     /// These words, as a recording.
     Say(String),
@@ -61,6 +63,11 @@ const PATTERNS: &[(&str, Read)] = &[
     ("say *", |words| Some(Wish::Say(words.to_owned()))),
     ("throw the die", |_| plugins::read("throw_die of dice")),
     ("run *", plugins::read),
+    ("install *", plugins::install),
+    ("update *", |name| plugins::named(name, Life::Update)),
+    ("roll back *", |name| plugins::named(name, Life::RollBack)),
+    ("remove the plugin *", |name| plugins::named(name, Life::Remove)),
+    ("set *", plugins::set),
 ];
 
 /// The wishes of the open question, in order.

@@ -5,9 +5,10 @@ use crate::{
     home::{Home, PATIENCE, said_by},
     outside::{PASSWORD, Servers, listen},
     up::{Up, client, with_uv},
+    who::Who,
 };
 use async_trait::async_trait;
-use famulus_plugin_life::{Home as PluginHome, Method, Outside, all_live};
+use famulus_plugin_life::{Home as PluginHome, Method, Outside, all_live, is_talked_through};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -60,6 +61,20 @@ async fn plugins_of_different_make_live_on_one_machine() {
     assert_eq!(machine.up.get("/v1/plugins").await["plugins"], json!([]));
     let log = machine.up.stop();
     assert!(!log.contains(PASSWORD), "the password of the index is logged");
+}
+
+/// The conversation of the README, in which nothing is typed into a terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_brought_used_and_removed_in_a_conversation() {
+    for who in Who::all() {
+        let place = who.place("talk");
+        let servers = Servers::start(&place.0).await;
+        let up = Up::from(&place, servers.named(who.famulus(&place, &["up"])));
+        let machine = Machine { up, servers };
+        let talked = is_talked_through(&machine).await;
+        assert!(talked.is_ok(), "{who:?}: {}", talked.unwrap_err());
+        machine.up.stop();
+    }
 }
 
 /// Says whom it reaches, what it is told of packages and whether it can read the credentials.

@@ -4,7 +4,9 @@
 use async_trait::async_trait;
 use famulus_cluster_tests::internet::{Folder, sources};
 use famulus_cluster_tests::release::Release;
-use famulus_plugin_life::{Home, LifeError, Method, Outside, Served, ToldBy, all_live, some_live};
+use famulus_plugin_life::{
+    Home, LifeError, Method, Outside, Served, ToldBy, all_live, is_talked_through, some_live,
+};
 use serde_json::Value;
 
 /// A cluster, asked by the owner of the release.
@@ -53,6 +55,16 @@ fn none_failed(failures: &[LifeError]) {
 async fn plugins_of_different_make_live_on_a_cluster() {
     let cluster = Cluster::open().await;
     none_failed(&some_live(&cluster, 3).await);
+}
+
+/// The conversation of the README, in which nothing is typed into a terminal.
+#[tokio::test]
+async fn a_plugin_is_brought_used_and_removed_in_a_conversation() {
+    let cluster = Cluster::open().await;
+    if cluster.outside().is_some() {
+        let talked = is_talked_through(&cluster).await;
+        assert!(talked.is_ok(), "{}", talked.unwrap_err());
+    }
 }
 
 mod soak {

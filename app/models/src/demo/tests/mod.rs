@@ -31,6 +31,22 @@ impl World {
         match (call.name.as_str(), text("action").as_str()) {
             ("get_time", _) => json(json!({"time": "2026-11-21T11:00:00+01:00", "zone": "CET"})),
             ("run_plugin_tool", _) => ToolOutput::Text(format!("{} says hi", text("plugin"))),
+            ("manage_knowledge", "delete") | ("manage_plugins", "permit") if self.owner_says_no => {
+                ToolOutput::Denied("the owner said no".into())
+            }
+            ("manage_plugins", "install") if text("url").ends_with("tea") => json(json!({
+                "plugin": "tea", "revision": "r1", "tools": [{"name": "brew", "description": "Brews."}],
+                "keys": [{"key": "sugar", "description": "Spoons."}], "instructions": "Buy tea.",
+            })),
+            ("manage_plugins", "install") => ToolOutput::Error("there is no repository".into()),
+            ("manage_plugins", "permit") if arguments["internet"] == json!(true) => {
+                json(json!({"plugin": "tea", "not_ready": "its init script failed"}))
+            }
+            ("manage_plugins", "permit") => json(json!({"plugin": "tea", "ready": true})),
+            ("manage_plugins", "update") => json(json!({"plugin": "tea", "nothing_new": true})),
+            ("manage_plugins", "rollback") => json(json!({"plugin": "tea", "building": "a while"})),
+            ("manage_plugins", "configure") => json(json!({"set": text("key")})),
+            ("manage_plugins", "remove") => json(json!({"removed": text("name")})),
             ("manage_knowledge", "list") => {
                 let at = arguments["offset"].as_u64().unwrap_or(0) as usize;
                 let entry = |(id, body): &(String, String)| json!({"id": id, "content": body});
@@ -44,9 +60,6 @@ impl World {
                 let id = format!("k{}", self.made);
                 self.memories.push((id.clone(), text("content")));
                 json(json!({"id": id, "saved": "added"}))
-            }
-            ("manage_knowledge", "delete") if self.owner_says_no => {
-                ToolOutput::Denied("the owner said no".into())
             }
             ("manage_knowledge", "delete") => {
                 self.memories.retain(|(id, _)| *id != text("id"));
@@ -64,6 +77,7 @@ fn tools() -> Vec<ToolSpec> {
     [
         "get_time",
         "manage_knowledge",
+        "manage_plugins",
         "manage_schedules",
         "send_message",
         "run_plugin_tool",
@@ -282,6 +296,28 @@ fn schedules_and_plugins_ask_for_nothing() {
     assert_eq!(chat.hear("schedule", due), "Reminder: drink\n\ntea");
     assert_eq!(chat.hear("callback", "remember that I won"), "remember that I won");
     assert!(chat.world.memories.is_empty());
+}
+
+#[test]
+fn a_plugin_is_brought_and_what_became_of_it_is_told() {
+    let mut chat = Chat::default();
+    let install = "Install https://git.home/tea";
+    let said = chat.say(install);
+    for words in ["`tea` serves.", "`run brew of tea`: Brews.", "key `sugar`: Spoons.", "Buy tea."]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(chat.steps.len(), 2, "it is offered before it is permitted: {:?}", chat.steps);
+    let said = chat.say(&format!("{install} with the internet"));
+    assert!(said.contains("`tea`: its init script failed"), "{said}");
+    assert_eq!(chat.say("Update tea"), "`tea` is the newest already.");
+    assert_eq!(chat.say("Roll back tea"), "`tea`: a while");
+    assert_eq!(chat.say("Set sugar of tea to 2"), "`tea` has its `sugar` now.");
+    assert_eq!(chat.say("Remove the plugin tea"), "`tea` is gone, with its files and its keys.");
+    let said = chat.say("Install https://git.home/coffee");
+    assert_eq!(said, "That did not work: there is no repository");
+    chat.world.owner_says_no = true;
+    assert_eq!(chat.say(install), "I left it as it is: the owner said no");
 }
 
 #[test]
