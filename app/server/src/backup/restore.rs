@@ -213,15 +213,34 @@ async fn put_in_place(ours: &Ours, manifest: &Manifest) -> anyhow::Result<()> {
 pub(super) fn tell(name: &str, manifest: &Manifest, held: HeldBack) {
     let HeldBack { messages, slots, turns } = held;
     say::line(&format!("{name} is restored: everything up to {}.", manifest.begun));
-    say::line(&format!(
-        "  {messages} messages were on their way out then. They may have been sent since, and are not \
-         sent\n  again unless you say so (`GET /v1/outbox`, `POST /v1/outbox/ID/retry`)."
-    ));
-    say::line(&format!(
-        "  {slots} slots of schedules passed since then. They may have fired, and count as missed."
-    ));
-    if turns > 0 {
-        say::line(&format!("  {turns} turns had not ended then. They go on when Famulus starts."));
+    let unless = "unless you say so (`GET /v1/outbox`, `POST /v1/outbox/ID/retry`)";
+    say::line(&match messages {
+        0 => "  Nothing was on its way out then.".to_owned(),
+        1 => format!(
+            "  A message was on its way out then. It may have been sent since, and is not sent\n  again {unless}."
+        ),
+        more => format!(
+            "  {more} messages were on their way out then. They may have been sent since, and are not \
+             sent\n  again {unless}."
+        ),
+    });
+    match slots {
+        0 => {}
+        1 => say::line(
+            "  A slot of a schedule passed since then. It may have fired, and counts as missed.",
+        ),
+        more => say::line(&format!(
+            "  {more} slots of schedules passed since then. They may have fired, and count as missed."
+        )),
+    }
+    match turns {
+        0 => {}
+        1 => say::line("  A turn had not ended then. It goes on when Famulus starts."),
+        more => {
+            say::line(&format!(
+                "  {more} turns had not ended then. They go on when Famulus starts."
+            ));
+        }
     }
     for words in &manifest.leaves_out {
         say::line(&format!("  It did not hold {words}."));

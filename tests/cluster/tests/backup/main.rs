@@ -82,7 +82,7 @@ async fn both_namespaces_are_deleted_and_what_was_in_them_comes_back() {
     .await;
     until("the restore says what it did", LONG, async || {
         let log = log_of("app.kubernetes.io/component=restore").await;
-        let said = ["is restored: everything up to", "messages were on their way out"];
+        let said = ["is restored: everything up to", "Nothing was on its way out"];
         let files = format!("The plugin {PLUGIN} has its files");
         let accounts = "The channel signal has its accounts";
         let missing =
