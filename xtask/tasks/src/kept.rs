@@ -64,25 +64,23 @@ fn clear(build: &Path) -> Result<()> {
     fs::create_dir_all(build).with_context(|| format!("cannot make {}", build.display()))
 }
 
-/// Keeps what is there, unless something is kept already that began with the same.
+/// Keeps of each build that is there what is not kept already. A run that fails later has kept it all the same,
+/// so that the next one begins with it.
 pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
     let kept = folder()?;
-    if kept.exists() {
-        return Ok(());
-    }
     let all = kept.parent().context("the cache has a folder")?;
     fs::create_dir_all(all)?;
-    let making = tempfile::Builder::new().prefix(".making-").tempdir_in(all)?;
     let ours = names_of_ours()?;
     for build in BUILDS {
-        let from = root().join("target").join(build);
-        if from.exists() {
-            let to = making.path().join(build);
-            fs::create_dir_all(&to)?;
-            shell.run(copy(&from, &foreign(&from, &ours)?, &to)).await?;
+        let (from, to) = (root().join("target").join(build), kept.join(build));
+        if to.exists() || !from.exists() {
+            continue;
         }
+        let making = tempfile::Builder::new().prefix(".making-").tempdir_in(all)?;
+        shell.run(copy(&from, &foreign(&from, &ours)?, making.path())).await?;
+        fs::create_dir_all(to.parent().context("a build has a folder")?)?;
+        fs::rename(making.keep(), &to)?;
     }
-    fs::rename(making.keep(), &kept)?;
     forget_old(all)
 }
 

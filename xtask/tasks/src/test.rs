@@ -68,6 +68,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let binaries = prepare(shell, None, &mut report).await?;
     if checks {
         check::lints(shell).await?;
+        kept::keep(shell).await?;
         report.done("lints");
     }
     let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
