@@ -165,7 +165,10 @@ async fn what_a_plugin_keeps_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_is_removed_in_the_middle_of_its_backup() {
     let home = Home::new("plugin-backup-removed");
-    let up = home.up();
+    // The one that is taken by the clock would be the one that waits.
+    let mut command = home.famulus(&["up"]);
+    command.env("FAMULUS_BACKUP__EVERY_HOURS", "0");
+    let up = Up::from(&home.place, command);
     install(&up).await;
     let (_ended, output) = tokio::join!(told(&up, "forever"), async {
         calls(&home).await;
