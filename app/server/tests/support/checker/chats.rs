@@ -73,7 +73,8 @@ fn lost_with_their_streams(
     all.filter(|(place, one)| is_lost(*place, one)).map(|(_, one)| one.timestamp).collect()
 }
 
-/// Each once, in a turn that answers it, and in the order of its chat. Whoever stood still with a stream of
+/// Each once, in a turn that answers it, and in the order of its chat. What the owner is told nobody writes, and it is
+/// held to what it is about: see [`check_told`]. Whoever stood still with a stream of
 /// Signal's stores late what it was told, and then that is the order of each stream.
 fn check_written(
     platforms: &Platforms,
@@ -117,7 +118,8 @@ fn check_written(
     }
     let of_chats = |turn: &Uuid| tables.turns.get(turn).is_some_and(is_of_chat);
     for message in tables.all_messages().filter(|one| one.is("user") && of_chats(&one.turn)) {
-        if !known.contains(&message.id) {
+        let is_told = is_notice(message.external_id.as_deref());
+        if !known.contains(&message.id) && !is_told {
             found.push(format!("message {}: nobody wrote {:?}", message.id, message.text()));
         }
     }
@@ -151,7 +153,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The turns of a chat, in their order.
+/// The turns of a chat, in their order: of what was written there, and of what the owner is told there.
 fn turns_of<'a>(
     tables: &'a Tables,
     stored: &Stored<'_>,
@@ -159,8 +161,14 @@ fn turns_of<'a>(
     chat: Chat,
 ) -> Vec<&'a Turn> {
     let of_chat = written.iter().filter(|one| one.chat == chat);
-    let ids: BTreeSet<Uuid> =
-        of_chat.flat_map(|one| stored.as_written(one)).map(|message| message.turn).collect();
+    let is_sent_there = |turn: &Uuid| {
+        let to = chat.to_string();
+        tables.outbox.iter().any(|one| one.turn == Some(*turn) && one.chat == to)
+    };
+    let told = tables.all_messages().filter(|one| is_notice(one.external_id.as_deref()));
+    let told = told.map(|message| message.turn).filter(is_sent_there);
+    let of_chat = of_chat.flat_map(|one| stored.as_written(one)).map(|message| message.turn);
+    let ids: BTreeSet<Uuid> = of_chat.chain(told).collect();
     let mut turns: Vec<&Turn> = ids.iter().filter_map(|id| tables.turns.get(id)).collect();
     turns.sort_by_key(|turn| turn.ord);
     turns
