@@ -135,7 +135,7 @@ impl GivenFiles {
         }
         let status = self.launcher.exited().await.map_err(MachineError::Copy)?;
         let reported = report(&self.report);
-        // What it says otherwise comes of that.
+        // What was read while it was removed may lack anything, whatever the report says.
         if !self.folders.are_there() {
             return Err(MachineError::Gone.into());
         }

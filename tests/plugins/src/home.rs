@@ -32,6 +32,20 @@ pub trait Home: Sync {
     /// The status, and the JSON of the answer: null where it has none.
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value);
 
+    /// Asks, and is not refused.
+    async fn asked(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, String> {
+        let (status, said) = self.ask(method, path, body.as_ref()).await;
+        if (200..300).contains(&status) {
+            return Ok(said);
+        }
+        Err(format!("{} {path}: {status} {said}", method.name()))
+    }
+
     /// Runs a tool and waits for its end: the lines that were answered.
     async fn run(&self, plugin: &str, tool: &str, parameters: &Value) -> String;
 
@@ -40,18 +54,4 @@ pub trait Home: Sync {
     fn outside(&self) -> Option<&Outside> {
         None
     }
-}
-
-/// Asks, and is not refused.
-pub(crate) async fn asked(
-    home: &dyn Home,
-    method: Method,
-    path: &str,
-    body: Option<Value>,
-) -> Result<Value, String> {
-    let (status, said) = home.ask(method, path, body.as_ref()).await;
-    if (200..300).contains(&status) {
-        return Ok(said);
-    }
-    Err(format!("{} {path}: {status} {said}", method.name()))
 }

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::home::{Home, Method, asked};
+use crate::home::{Home, Method};
 use crate::outcome::{self, Outcome};
 use crate::plugin::{Call, File, Plugin, Step, all, manifest, tools};
 use crate::source::{Fetch, Source};
@@ -99,7 +99,7 @@ impl Life<'_> {
 
     async fn installs(&self) -> Result<String, String> {
         let Fetch { body, commit, files } = self.source.first(self.plugin)?;
-        let offer = self.asked(Method::Post, "/v1/plugins", Some(body)).await?;
+        let offer = self.home.asked(Method::Post, "/v1/plugins", Some(body)).await?;
         expect(&offer["plugin"], &json!(self.plugin.name), &offer)?;
         is_offered(&offer, commit.as_deref(), &files)
     }
@@ -109,7 +109,7 @@ impl Life<'_> {
         let path = self.path("/files");
         match &self.source {
             Source::Sent => {
-                let list = self.asked(Method::Get, &path, None).await?;
+                let list = self.home.asked(Method::Get, &path, None).await?;
                 let listed = list["files"].as_array().map(Vec::as_slice).unwrap_or_default();
                 let listed: BTreeSet<_> = listed.iter().map(|file| file["path"].as_str()).collect();
                 let sent = self.plugin.first.iter().map(|file| Some(file.path.as_str())).collect();
@@ -150,7 +150,7 @@ impl Life<'_> {
     async fn is_permitted(&self, revision: &str) -> Result<(), String> {
         let uses = &self.plugin.uses;
         let granted = json!({"revision": revision, "tools": uses.tools, "egress": "none"});
-        self.asked(Method::Post, &self.path("/permit"), Some(granted)).await.map(drop)
+        self.home.asked(Method::Post, &self.path("/permit"), Some(granted)).await.map(drop)
     }
 
     /// No tool runs without what is required; what is given arrives, and is not shown.
@@ -161,7 +161,7 @@ impl Life<'_> {
         let values = &self.plugin.uses.values;
         for (key, value) in values {
             let body = Some(json!({"value": value}));
-            self.asked(Method::Put, &self.path(&format!("/config/{key}")), body).await?;
+            self.home.asked(Method::Put, &self.path(&format!("/config/{key}")), body).await?;
         }
         self.serves(revision, &self.plugin.first).await?;
         if values.is_empty() {
@@ -197,7 +197,7 @@ impl Life<'_> {
     async fn is_updated(&self, first: &str) -> Result<Vec<String>, String> {
         let mut offered = Vec::new();
         for Fetch { body, commit, files } in self.source.updates(self.plugin)? {
-            let offer = self.asked(Method::Post, &self.path("/update"), Some(body)).await?;
+            let offer = self.home.asked(Method::Post, &self.path("/update"), Some(body)).await?;
             let revision = is_offered(&offer, commit.as_deref(), &files)?;
             is_described(&offer["before"], &self.plugin.first)?;
             if revision == first || offered.contains(&revision) {
@@ -212,7 +212,7 @@ impl Life<'_> {
     }
 
     async fn is_rolled_back(&self, first: &str) -> Result<(), String> {
-        self.asked(Method::Post, &self.path("/rollback"), Some(json!({}))).await?;
+        self.home.asked(Method::Post, &self.path("/rollback"), Some(json!({}))).await?;
         self.serves(first, &self.plugin.first).await
     }
 
@@ -229,7 +229,7 @@ impl Life<'_> {
 
     /// What was done stands there in its order, with whoever did it. What came by itself may stand between.
     async fn tells(&self, first: &str, offered: &[String]) -> Result<(), String> {
-        let history = self.asked(Method::Get, &self.path("/history"), None).await?;
+        let history = self.home.asked(Method::Get, &self.path("/history"), None).await?;
         let entries = history["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         let done = entries.iter().filter(|entry| entry["who"].is_string());
         let done: Vec<(&Value, &Value)> = done.map(|it| (&it["what"], &it["revision"])).collect();
@@ -247,12 +247,12 @@ impl Life<'_> {
 
     async fn lacks_its_value(&self) -> Result<(), String> {
         let Some(key) = self.plugin.required_key() else { return Ok(()) };
-        self.asked(Method::Delete, &self.path(&format!("/config/{key}")), None).await?;
+        self.home.asked(Method::Delete, &self.path(&format!("/config/{key}")), None).await?;
         self.is_refused_for(&key).await
     }
 
     async fn is_removed(&self) -> Result<(), String> {
-        self.asked(Method::Delete, &self.path(""), None).await?;
+        self.home.asked(Method::Delete, &self.path(""), None).await?;
         let gone = format!("no plugin `{}`", self.plugin.name);
         self.is_refused_for(&gone).await?;
         until(async || match self.home.ask(Method::Get, &self.path(""), None).await {
@@ -286,16 +286,7 @@ impl Life<'_> {
     }
 
     async fn shown(&self) -> Result<Value, String> {
-        self.asked(Method::Get, &self.path(""), None).await
-    }
-
-    async fn asked(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Value, String> {
-        asked(self.home, method, path, body).await
+        self.home.asked(Method::Get, &self.path(""), None).await
     }
 
     fn path(&self, below: &str) -> String {

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::home::{Home, Method, asked};
+use crate::home::{Home, Method};
 use crate::life::{LifeError, PATIENCE, until};
 use crate::plugin::File;
 use crate::source::Repository;
@@ -109,11 +109,11 @@ impl<'a> Talk<'a> {
 
     async fn answer(&self, words: &str, to: To) -> Result<String, String> {
         let path = format!("{}/messages", self.conversation);
-        let sent = self.asked(Method::Post, &path, Some(json!({"text": words}))).await?;
+        let sent = self.home.asked(Method::Post, &path, Some(json!({"text": words}))).await?;
         let begun = Instant::now();
         loop {
             self.decides(to).await?;
-            let messages = self.asked(Method::Get, &path, None).await?;
+            let messages = self.home.asked(Method::Get, &path, None).await?;
             let messages = messages["messages"].as_array().cloned().unwrap_or_default();
             let answers = messages.iter().find(|message| {
                 message["turn_id"] == sent["turn_id"]
@@ -132,7 +132,7 @@ impl<'a> Talk<'a> {
 
     /// Answers the questions of this conversation.
     async fn decides(&self, to: To) -> Result<(), String> {
-        let asked = self.asked(Method::Get, "/v1/approvals?state=pending", None).await?;
+        let asked = self.home.asked(Method::Get, "/v1/approvals?state=pending", None).await?;
         let decision = match to {
             To::Approve => "approve",
             To::Deny => "deny",
@@ -142,7 +142,7 @@ impl<'a> Talk<'a> {
             let (id, of) = (id.unwrap_or_default(), of.unwrap_or_default());
             if self.conversation.ends_with(of) {
                 let path = format!("/v1/approvals/{id}");
-                self.asked(Method::Post, &path, Some(json!({"decision": decision}))).await?;
+                self.home.asked(Method::Post, &path, Some(json!({"decision": decision}))).await?;
             }
         }
         Ok(())
@@ -154,7 +154,7 @@ impl<'a> Talk<'a> {
     }
 
     async fn serves_nothing(&self) -> Result<(), String> {
-        let shown = self.asked(Method::Get, "/v1/plugins/tea", None).await?;
+        let shown = self.home.asked(Method::Get, "/v1/plugins/tea", None).await?;
         let brewed = self.answer("Run brew of tea", To::Deny).await?;
         let ran = shown["ready"] != json!(false) || brewed.contains("one cup");
         if ran { Err(format!("{shown} {brewed}")) } else { Ok(()) }
@@ -162,7 +162,7 @@ impl<'a> Talk<'a> {
 
     async fn is_given_the_secret(&self) -> Result<(), String> {
         let path = "/v1/plugins/tea/config/tile";
-        self.asked(Method::Put, path, Some(json!({"value": SECRET}))).await.map(drop)
+        self.home.asked(Method::Put, path, Some(json!({"value": SECRET}))).await.map(drop)
     }
 
     async fn leaves_nothing(&self) -> Result<(), String> {
@@ -172,19 +172,10 @@ impl<'a> Talk<'a> {
         })
         .await?;
         let path = format!("{}/messages?limit=200", self.conversation);
-        let told = self.asked(Method::Get, &path, None).await?;
+        let told = self.home.asked(Method::Get, &path, None).await?;
         if told.to_string().contains(SECRET) {
             return Err("the conversation has the secret".to_owned());
         }
         Ok(())
-    }
-
-    async fn asked(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> Result<Value, String> {
-        asked(self.home, method, path, body).await
     }
 }

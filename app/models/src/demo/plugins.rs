@@ -4,8 +4,8 @@
 //! run TOOL of PLUGIN                          run look of weather
 //! run TOOL of PLUGIN with NAME=VALUE …        run look of weather with city=Berlin days=3
 //! run TOOL of PLUGIN with JSON                run look of weather with [{"city": "A"}, {"city": "B"}]
-//! install ADDRESS [with the internet]         update PLUGIN       roll back PLUGIN
-//! set KEY of PLUGIN to VALUE                  remove the plugin PLUGIN
+//! install ADDRESS [with the internet]         update PLUGIN [with the internet]
+//! set KEY of PLUGIN to VALUE                  roll back PLUGIN       remove the plugin PLUGIN
 //! ```
 
 use super::memo::{Halt, Memo};
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Life {
     Install { url: String, internet: bool },
-    Update(String),
+    Update { name: String, internet: bool },
     RollBack(String),
     Remove(String),
     Set { key: String, plugin: String, value: String },
@@ -27,10 +27,21 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(char::is_whitespace)
 }
 
+/// What is named, and whether it may reach the internet.
+fn with_internet(text: &str) -> (String, bool) {
+    let without = text.strip_suffix(" with the internet");
+    (without.unwrap_or(text).trim().to_owned(), without.is_some())
+}
+
+/// What stands behind *update*.
+pub(crate) fn update(text: &str) -> Option<Wish> {
+    let (name, internet) = with_internet(text);
+    is_name(&name).then_some(Wish::Plugin(Life::Update { name, internet }))
+}
+
 /// What stands behind *install*.
 pub(crate) fn install(text: &str) -> Option<Wish> {
-    let without = text.strip_suffix(" with the internet");
-    let (url, internet) = (without.unwrap_or(text).trim().to_owned(), without.is_some());
+    let (url, internet) = with_internet(text);
     let is_address = is_name(&url) && (url.contains("://") || url.starts_with("git@"));
     is_address.then_some(Wish::Plugin(Life::Install { url, internet }))
 }
@@ -87,12 +98,12 @@ pub(crate) fn manage(life: &Life, memo: &Memo<'_>) -> Result<String, Halt> {
             let offer = manage(json!({"action": "install", "url": url}))?;
             permit(&offer, *internet, memo)
         }
-        Life::Update(name) => {
+        Life::Update { name, internet } => {
             let offer = manage(json!({"action": "update", "name": name}))?;
             if offer["nothing_new"] == json!(true) {
                 return Ok(format!("`{name}` is the newest already."));
             }
-            permit(&offer, false, memo)
+            permit(&offer, *internet, memo)
         }
         Life::RollBack(name) => {
             let ended = manage(json!({"action": "rollback", "name": name}))?;
@@ -180,6 +191,11 @@ mod tests {
         for other in ["the table", "sail to Spain", "the city of weather to New York"] {
             assert_eq!(set(other), None, "{other}");
         }
-        assert_eq!(named("the roof", Life::Update), None);
+        let updates =
+            |internet| Some(Wish::Plugin(Life::Update { name: "weather".to_owned(), internet }));
+        assert_eq!(update("weather"), updates(false));
+        assert_eq!(update("weather with the internet"), updates(true));
+        assert_eq!(update("the roof"), None);
+        assert_eq!(named("the roof", Life::RollBack), None);
     }
 }

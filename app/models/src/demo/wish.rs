@@ -64,7 +64,7 @@ const PATTERNS: &[(&str, Read)] = &[
     ("throw the die", |_| plugins::read("throw_die of dice")),
     ("run *", plugins::read),
     ("install *", plugins::install),
-    ("update *", |name| plugins::named(name, Life::Update)),
+    ("update *", plugins::update),
     ("roll back *", |name| plugins::named(name, Life::RollBack)),
     ("remove the plugin *", |name| plugins::named(name, Life::Remove)),
     ("set *", plugins::set),
