@@ -71,6 +71,14 @@ impl Copies {
     /// No sandbox can be made, in which they could be read.
     pub async fn files(&self, plugin: &str, uid: &str) -> Result<GivenFiles, MachineError> {
         let folders = self.folders.of(uid);
+        match self.give(plugin, folders.clone()).await {
+            // It was removed meanwhile, which is all that there is to say.
+            Err(_) if !folders.are_there() => Err(MachineError::Gone),
+            given => given,
+        }
+    }
+
+    async fn give(&self, plugin: &str, folders: PluginFolders) -> Result<GivenFiles, MachineError> {
         let user = self.folders.take(&folders, Purpose::Give).await?;
         let of = Of { plugin, folders: &folders, root: self.folders.root(), user };
         let order = launch(Purpose::Give, &of, &self.settings, None, LaunchNetwork::None);

@@ -244,6 +244,10 @@ impl Machine {
         let _no_step = upkeep.stepping.lock().await;
         let _no_start = upkeep.starting.lock().await;
         self.table.remove(uid);
+        // Before a call of it ends: who waits for that to copy its files finds no plugin any more.
+        let folders = self.folders.of(uid);
+        crash::before("plugin.clear");
+        folders.set_aside().await?;
         let mut changes = self.table.subscribe();
         loop {
             changes.borrow_and_update();
@@ -261,8 +265,7 @@ impl Machine {
         if let Some(door) = self.open.lock().remove(uid) {
             door.cancel();
         }
-        crash::before("plugin.clear");
-        self.folders.of(uid).remove().await?;
+        folders.remove().await?;
         crash::after("plugin.clear");
         self.upkeep.lock().remove(uid);
         Ok(())

@@ -56,20 +56,30 @@ impl Folders {
 }
 
 impl PluginFolders {
-    /// Removes all that there is of the plugin. Whoever copies its files may be at it, in another process even:
-    /// from the first moment on there is no plugin that it could make folders for.
-    pub(crate) async fn remove(&self) -> Result<(), MachineError> {
-        let base = self.base.clone();
+    /// Takes the plugin away for everybody. Whoever copies its files may be at it, in another process even: from
+    /// now on there is no plugin that it could make folders for. What has it open keeps it until it is removed.
+    pub(crate) async fn set_aside(&self) -> Result<(), MachineError> {
+        let (base, gone) = (self.base.clone(), self.gone());
         in_a_thread(self, move || {
-            let gone = base.with_file_name(format!("{GONE}{}", entry_name(&base)));
-            clear(&gone)?;
-            match fs::rename(&base, &gone) {
-                Ok(()) => clear(&gone),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(MachineError::folder(&base)(error)),
+            if !base.is_dir() {
+                return Ok(());
             }
+            clear(&gone)?;
+            fs::rename(&base, &gone).map_err(MachineError::folder(&base))
         })
         .await
+    }
+
+    /// Removes all that there is of the plugin.
+    pub(crate) async fn remove(&self) -> Result<(), MachineError> {
+        self.set_aside().await?;
+        let gone = self.gone();
+        in_a_thread(self, move || clear(&gone)).await
+    }
+
+    /// Where it is while it is removed.
+    fn gone(&self) -> PathBuf {
+        self.base.with_file_name(format!("{GONE}{}", entry_name(&self.base)))
     }
 }
 
