@@ -2,7 +2,8 @@
 //!
 //! What cargo made of other people's crates depends on the lock file, the manifests and the compiler,
 //! not on the place of the clone. It is kept in the cache under a checksum of these; what was made of
-//! our own crates is not.
+//! our own crates is not. Where there is nothing under it, the newest state will do: a line in a manifest
+//! changes little of it, and cargo builds anew what does not fit.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +22,13 @@ const BUILDS: [&str; 2] = ["debug", "sqlx/debug"];
 /// The folders of a build whose entries end with `-` and the checksum of what they belong to.
 const PARTS: [&str; 3] = [".fingerprint", "build", "deps"];
 
+/// How often a state may be made of the one before. What does not fit any more stays in it, so that some time one
+/// is made of nothing.
+const GENERATIONS: u32 = 4;
+
+/// The file of a build that says how often that was.
+const GENERATION: &str = ".generation";
+
 /// As many states of the lock file as somebody goes back and forth between. Each is 3 GB.
 const STATES: usize = 2;
 
@@ -28,13 +36,41 @@ const STATES: usize = 2;
 pub(crate) async fn restore(shell: &mut Shell) -> Result<()> {
     let kept = folder()?;
     for build in BUILDS {
-        let (from, to) = (kept.join(build), root().join("target").join(build));
+        let (own, to) = (kept.join(build), root().join("target").join(build));
+        let near = if own.exists() { None } else { nearest(&kept, build)? };
+        let made = near.as_ref().map_or(0, |near| generation(near) + 1);
+        let from = near.unwrap_or(own);
         if from.exists() && !has_product(&to)? {
             clear(&to)?;
             shell.run(copy(&from, &[".".into()], &to)).await?;
+            fs::write(to.join(GENERATION), made.to_string())?;
         }
     }
     Ok(())
+}
+
+/// The newest build of another state that may be gone on with.
+fn nearest(kept: &Path, build: &str) -> Result<Option<PathBuf>> {
+    let all = kept.parent().context("the cache has a folder")?;
+    let mut found: Option<(SystemTime, PathBuf)> = None;
+    for state in fs::read_dir(all).into_iter().flatten() {
+        let state = state?;
+        let (path, made) = (state.path(), state.metadata()?.modified()?);
+        let near = path.join(build);
+        let is_whole =
+            !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let fits = is_whole && near.exists() && generation(&near) < GENERATIONS;
+        if fits && found.as_ref().is_none_or(|(newest, _)| made > *newest) {
+            found = Some((made, near));
+        }
+    }
+    Ok(found.map(|(_, near)| near))
+}
+
+/// How often it was made of the one before.
+fn generation(build: &Path) -> u32 {
+    let told = fs::read_to_string(build.join(GENERATION)).unwrap_or_default();
+    told.trim().parse().unwrap_or(0)
 }
 
 /// Whether the program with everything in it was begun there. The task that runs was made in the
@@ -78,6 +114,7 @@ pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
         }
         let making = tempfile::Builder::new().prefix(".making-").tempdir_in(all)?;
         shell.run(copy(&from, &foreign(&from, &ours)?, making.path())).await?;
+        fs::write(making.path().join(GENERATION), generation(&from).to_string())?;
         fs::create_dir_all(to.parent().context("a build has a folder")?)?;
         fs::rename(making.keep(), &to)?;
     }
@@ -211,6 +248,31 @@ mod tests {
         assert!(build.exists() && !build.join(".fingerprint").exists());
         made("famulus-server-00000000000000bb");
         assert!(has_product(&build).unwrap());
+    }
+
+    #[test]
+    fn the_newest_state_is_gone_on_with_a_few_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = |name: &str, age: u64, generation: u32| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.join("debug")).unwrap();
+            fs::write(path.join("debug").join(GENERATION), generation.to_string()).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age);
+            fs::File::open(&path).unwrap().set_modified(time).unwrap();
+        };
+        let wanted = folder.path().join("a0");
+        let nearest = || nearest(&wanted, "debug").unwrap();
+        assert_eq!(nearest(), None);
+        state(".making-x", 9, 0);
+        assert_eq!(nearest(), None, "it is half of one");
+        state("a1", 3, 1);
+        state("a2", 5, GENERATIONS - 1);
+        let near = nearest().unwrap();
+        assert_eq!((&near, generation(&near)), (&folder.path().join("a2/debug"), GENERATIONS - 1));
+        state("a3", 7, GENERATIONS);
+        assert_eq!(nearest(), Some(near));
+        fs::remove_dir_all(folder.path().join("a2")).unwrap();
+        assert_eq!(nearest(), Some(folder.path().join("a1/debug")));
     }
 
     #[test]
