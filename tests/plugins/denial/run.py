@@ -45,6 +45,23 @@ def memories():
     time.sleep(SECONDS)
 
 
+def busy():
+    """As many as there may be, each of which calculates for a while."""
+    until, children = time.monotonic() + 5, []
+    for _ in range(64):
+        child = os.fork()
+        if child == 0:
+            break
+        children.append(child)
+    while time.monotonic() < until:
+        pass
+    if len(children) < 64:
+        os._exit(0)
+    for child in children:
+        os.waitpid(child, 0)
+    return "calculated"
+
+
 def processors():
     """As many as there may be, each of which calculates without end."""
     for _ in range(64):
@@ -140,7 +157,7 @@ def others():
 
 what = json.load(sys.stdin)["what"]
 said = {one.__name__: one for one in (
-    forks, memory, memories, processors, scratch, state, flood, deaf, daemons, descriptors, threads,
+    forks, memory, memories, busy, processors, scratch, state, flood, deaf, daemons, descriptors, threads,
     others)}[what]()
 if said is not None:
     print(json.dumps(said))
