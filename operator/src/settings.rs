@@ -72,6 +72,8 @@ pub struct Pods {
     /// Private hosts with port that builds may fetch from.
     pub allow_hosts: Vec<String>,
     pub packages: Packages,
+    /// A Secret of the sandbox with the credentials for private repositories.
+    pub repositories: Option<String>,
 }
 
 /// Where builds have packages from, instead of the public indexes.
@@ -198,6 +200,7 @@ impl Settings {
                     npm: given.with("PACKAGES_NPM", INDEX, index)?,
                     secret: given.read("PACKAGES_SECRET", TEXT)?,
                 },
+                repositories: given.read("REPOSITORIES_SECRET", TEXT)?,
             },
         };
         given.nothing_left()?;

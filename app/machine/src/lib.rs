@@ -23,6 +23,7 @@ mod error;
 mod folders;
 mod home;
 mod launcher;
+mod lent;
 mod machine;
 mod mounted;
 mod order;

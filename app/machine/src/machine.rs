@@ -47,6 +47,8 @@ pub struct Settings {
     pub uv: Option<Arc<dyn Uv>>,
     /// Where builds have packages from.
     pub packages: Packages,
+    /// A folder with the owner's credentials for private repositories.
+    pub repositories: Option<PathBuf>,
     /// Who listens on this machine and must not be reached from a sandbox: the look at its network tries them.
     pub denied: Vec<SocketAddr>,
     /// Where control groups of sandboxes are made; found when the machine is opened.
@@ -55,9 +57,16 @@ pub struct Settings {
 
 impl Settings {
     pub fn new(runner: PathBuf, data_dir: PathBuf) -> Self {
-        let packages = Packages::default();
-        let denied = Vec::new();
-        Self { runner, data_dir, programs: None, uv: None, packages, denied, cgroups: None }
+        Self {
+            runner,
+            data_dir,
+            programs: None,
+            uv: None,
+            packages: Packages::default(),
+            repositories: None,
+            denied: Vec::new(),
+            cgroups: None,
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use famulus_protocol::launch::{Launch, LaunchLimits, LaunchNetwork, Place};
 
 use crate::cgroups::{LIMITS, Limited, limited};
 use crate::folders::PluginFolders;
+use crate::lent::{Lent, PACKAGES, REPOSITORIES};
 use crate::machine::Settings;
-use crate::packages::{CREDENTIALS, credentials_copy};
 
 /// Where things are in a sandbox.
 const RUNNER: &str = "/famulus/runner";
@@ -139,9 +139,7 @@ pub(crate) fn launch(
             written(folders.state(), STATE),
         ]),
     }
-    if purpose == Purpose::Build && settings.packages.credentials.is_some() {
-        places.push(read(credentials_copy(folders), CREDENTIALS));
-    }
+    places.extend(lent(purpose, settings).map(|lent| read(lent.copy(folders), lent.seen)));
     let launch = Launch {
         root: of.root.clone(),
         user: of.user,
@@ -151,6 +149,16 @@ pub(crate) fn launch(
         command: [RUNNER].into_iter().chain(purpose.step()).map(str::to_owned).collect(),
     };
     SandboxOrder { launch, limits }
+}
+
+/// What a step is lent of the owner's.
+fn lent(purpose: Purpose, settings: &Settings) -> Option<Lent> {
+    let (lent, from) = match purpose {
+        Purpose::Bundle => (REPOSITORIES, &settings.repositories),
+        Purpose::Build => (PACKAGES, &settings.packages.credentials),
+        Purpose::Serve | Purpose::Check | Purpose::Give | Purpose::Take => return None,
+    };
+    from.as_ref().map(|_| lent)
 }
 
 /// Whether the threads of an ordinary user's plugins are counted apart from the user's own: who is no root has a
@@ -221,7 +229,9 @@ fn variables(
     ];
     let of_builds = settings.packages.variables();
     let of_builds = of_builds.into_iter().filter(|_| purpose == Purpose::Build);
-    let all = of_all.into_iter().chain(of_builds);
+    let of_bundles = settings.repositories.as_ref().filter(|_| purpose == Purpose::Bundle);
+    let of_bundles = of_bundles.map(|_| ("REPOSITORIES_CREDENTIALS", REPOSITORIES.seen.to_owned()));
+    let all = of_all.into_iter().chain(of_builds).chain(of_bundles);
     all.map(|(name, value)| (format!("FAMULUS_RUNNER_{name}"), value)).collect()
 }
 
@@ -311,25 +321,30 @@ mod tests {
     }
 
     #[test]
-    fn a_build_alone_is_told_where_packages_are() {
+    fn a_step_alone_is_told_of_what_it_is_lent() {
         let folders = Folders::new(Path::new("/data"));
         let own = folders.of("6d1d3c1f4a10");
         let of = Of { plugin: "p", folders: &own, root: folders.root(), user: None };
         let mut settings = Settings::new("/opt/famulus-runner".into(), "/data".into());
         settings.packages.npm = Some("https://npm.home.example/".to_owned());
         settings.packages.credentials = Some("/home/ada/packages".into());
-        for (purpose, is_told) in [
-            (Purpose::Serve, false),
-            (Purpose::Bundle, false),
-            (Purpose::Build, true),
-            (Purpose::Check, false),
-            (Purpose::Give, false),
-            (Purpose::Take, false),
+        settings.repositories = Some("/home/ada/repositories".into());
+        for (purpose, of_packages, of_repositories) in [
+            (Purpose::Serve, false, false),
+            (Purpose::Bundle, false, true),
+            (Purpose::Build, true, false),
+            (Purpose::Check, false, false),
+            (Purpose::Give, false, false),
+            (Purpose::Take, false, false),
         ] {
             let order = launch(purpose, &of, &settings, None, LaunchNetwork::None).launch;
-            let told = order.variables.keys().filter(|name| name.contains("PACKAGES")).count();
-            let seen = order.places.iter().any(|place| place.to == Path::new(CREDENTIALS));
-            assert_eq!((told, seen), (if is_told { 2 } else { 0 }, is_told), "{purpose:?}");
+            let told = |word| order.variables.keys().filter(|name| name.contains(word)).count();
+            let sees = |lent: &Lent| order.places.iter().any(|it| it.to == Path::new(lent.seen));
+            let packages = (told("PACKAGES"), sees(&PACKAGES));
+            let repositories = (told("REPOSITORIES"), sees(&REPOSITORIES));
+            assert_eq!(packages, (2 * usize::from(of_packages), of_packages), "{purpose:?}");
+            let expected = (usize::from(of_repositories), of_repositories);
+            assert_eq!(repositories, expected, "{purpose:?}");
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::cgroups::words;
 use crate::error::{MachineError, StepError};
 use crate::folders::{own, remove};
 use crate::launcher::Launcher;
+use crate::lent::{PACKAGES, REPOSITORIES};
 use crate::machine::{Machine, bearer};
 use crate::mounted::{exchange, give};
 use crate::order::{APP, Of, Purpose, REPORT, launch, network};
@@ -58,13 +59,14 @@ impl Machine {
         let upkeep = self.upkeep(uid);
         let _one = upkeep.stepping.lock().await;
         let plugin = self.held(uid)?;
-        let network = match &source {
-            BuildSource::Inline { .. } | BuildSource::Revision(_) => LaunchNetwork::None,
+        let (network, credentials) = match &source {
+            BuildSource::Inline { .. } | BuildSource::Revision(_) => (LaunchNetwork::None, None),
             BuildSource::Git { .. } => {
                 if let Some(why) = &self.no_internet {
                     return Err(MachineError::Refused(why.message.clone()).into());
                 }
-                network(Egress::Internet, addresses(&allow_hosts).await)
+                let network = network(Egress::Internet, addresses(&allow_hosts).await);
+                (network, self.settings.repositories.as_deref())
             }
         };
         let order = BuildOrder {
@@ -85,8 +87,11 @@ impl Machine {
         let files = [("build.json", &order[..]), ("bearer", plugin.bearer.as_bytes())];
         exchange(&folders.order(), &files, user)?;
         let of = self.of(plugin.name(), &folders, user);
+        REPOSITORIES.give(credentials, &folders, user)?;
         crash::before("plugin.bundle");
-        let bundled = self.step(Purpose::Bundle, &of, network, &upkeep.removed).await?;
+        let bundled = self.step(Purpose::Bundle, &of, network, &upkeep.removed).await;
+        REPOSITORIES.take_back(credentials, &folders)?;
+        let bundled = bundled?;
         crash::after("plugin.bundle");
         match bundled {
             Bundled::Failed(failure) => Err(StepError::Failed(failure)),
@@ -122,7 +127,7 @@ impl Machine {
         let egress = if missing.is_some() { Egress::None } else { plugin.record.init_egress };
         let packages = &self.settings.packages;
         let network = network(egress, addresses(&packages.hosts).await);
-        packages.give_credentials(&folders, user)?;
+        PACKAGES.give(packages.credentials.as_deref(), &folders, user)?;
         let awaits_files = folders.files().exists();
         if awaits_files {
             // What is there is not what was backed up.
@@ -130,7 +135,7 @@ impl Machine {
         }
         crash::before("plugin.build");
         let built = self.step(Purpose::Build, &of, network, &upkeep.removed).await;
-        packages.remove_credentials(&folders)?;
+        PACKAGES.take_back(packages.credentials.as_deref(), &folders)?;
         let built = built?;
         crash::after("plugin.build");
         match built {

@@ -59,6 +59,7 @@ pub(crate) fn machine_settings(
     let mut settings = Settings::new(runner, data_dir.to_owned());
     settings.uv = Some(Arc::new(Uv::below(data_dir)));
     settings.packages = config.packages.clone().into();
+    settings.repositories.clone_from(&config.repositories.credentials);
     Ok(settings)
 }
 

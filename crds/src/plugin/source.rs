@@ -52,7 +52,8 @@ pub struct InlineFile {
 /// A plugin in a git repository. It has no submodules, and hooks do not run.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct GitSource {
-    /// The address of the repository: https, http or git, without a user and a password.
+    /// The address of the repository: https, http, git or ssh, also in the short form `git@example.org:weather.git`.
+    /// Without a password, and only for ssh with a user.
     #[schemars(length(min = 1, max = 2048))]
     #[x_kube(validation = known_scheme(), validation = plain_address())]
     pub url: String,
@@ -103,19 +104,24 @@ fn plain_path() -> Rule {
 }
 
 fn known_scheme() -> Rule {
-    Rule::new("self.matches('^(https|http|git)://')").message(
+    Rule::new("self.matches('^((https|http|git|ssh)://|[A-Za-z0-9_][A-Za-z0-9._-]*@[^/]*:)')").message(
         "spec.source.git.url has a scheme that is not fetched; write an address that begins with \
-         https://, http:// or git://",
+         https://, http://, git:// or ssh://, or one like git@example.org:weather.git",
     )
 }
 
 /// A host that begins like a host, perhaps a port, and a path without blanks. `@` cannot stand
 /// before the path: who writes a password here shows it to everybody who reads Plugins.
 fn plain_address() -> Rule {
-    const HOST: &str = r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])";
-    Rule::new(format!("self.matches(r'^[^/]*//{HOST}(:[0-9]+)?/[!-~]+$')")).message(
+    const NAME: &str = "[A-Za-z0-9][A-Za-z0-9.-]*";
+    const USER: &str = "[A-Za-z0-9_][A-Za-z0-9._-]*@";
+    let host = format!(r"({NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?");
+    let url = format!("((https|http|git)://|ssh://({USER})?){host}/[!-~]+");
+    let short = format!("{USER}{NAME}:[!-,.-~][!-~]*");
+    Rule::new(format!("self.matches(r'^({url}|{short})$')")).message(
         "spec.source.git.url is not a plain address; write it like \
-         https://example.org/weather.git, with a path and without user, password and blanks",
+         https://example.org/weather.git, with a path, without password and blanks, and with a user \
+         only where it is of ssh",
     )
 }
 

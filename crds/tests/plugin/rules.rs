@@ -161,13 +161,17 @@ fn git_addresses_are_public_and_plain() {
         "git://[2001:db8::7]:9418/weather",
         "https://example.org/~somebody/weather.git?x=1",
         "https://example.org/@scope/weather",
+        "ssh://git@example.org/a",
+        "ssh://example.org:2222/a",
+        "git@example.org:a/b.git",
+        "git@example.org:/srv/a.git",
     ] {
         accepted(&git(url));
     }
     for url in [
-        "ssh://git@example.org/a",
-        "git@example.org:a/b.git",
         "file:///etc/passwd",
+        "svn+ssh://git@example.org/a",
+        "-x@example.org:a",
         "ext::sh -c id",
         "/srv/git/a",
         "--upload-pack=id",
@@ -189,6 +193,12 @@ fn git_addresses_are_public_and_plain() {
         "https://example.org/a b",
         "https://example.org/a\n",
         "https://example.org/ä",
+        "ssh://git:password@example.org/a",
+        "ssh://-oProxyCommand=id/a",
+        "ssh://-x@example.org/a",
+        "git@example.org:",
+        "git@-oProxyCommand=id:a",
+        "git@example.org:-x",
     ] {
         refused(&git(url), "spec.source.git.url is not a plain address");
     }

@@ -24,11 +24,15 @@ pub const BUILD: [Program; 2] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
 ];
 
-/// What the tests of plugins need: repositories are served and fetched, one plugin is Node's, and networks are made.
-pub const PLUGINS: [Program; 3] = [
+/// What the tests of plugins need: repositories are served and fetched, over ssh too, one plugin is Node's, and
+/// networks are made.
+pub const PLUGINS: [Program; 5] = [
     Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
     Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] },
     Program { name: "ip", probe: &["ip", "-V"], packages: &["iproute2"] },
+    Program { name: "ssh", probe: &["ssh", "-V"], packages: &["openssh-client"] },
+    // A server without a service of the system's, which would start.
+    Program { name: "dropbear", probe: &["/usr/sbin/dropbear", "-V"], packages: &["dropbear-bin"] },
 ];
 
 /// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are

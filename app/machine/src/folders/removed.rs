@@ -15,6 +15,7 @@ use famulus_core::crash;
 
 use super::{Folders, PluginFolders, in_a_thread, remove};
 use crate::error::MachineError;
+use crate::lent::{PACKAGES, REPOSITORIES};
 
 /// How the folder of a plugin is called while it is removed.
 const GONE: &str = "gone-";
@@ -41,6 +42,9 @@ impl Folders {
             if kept.contains(&folders.base) {
                 remove(&folders.next_config())?;
                 remove(&folders.next_files())?;
+                for lent in [PACKAGES, REPOSITORIES] {
+                    remove(&lent.copy(&folders))?;
+                }
                 continue;
             }
             crash::before("plugin.clear");
@@ -179,6 +183,13 @@ mod tests {
     async fn what_was_not_removed_to_its_end_is_at_the_next_start() {
         let data = tempfile::tempdir().unwrap();
         let (folders, own) = made(data.path());
+        let copy = REPOSITORIES.copy(&own);
+        fs::create_dir_all(&copy).unwrap();
+        folders.keep_only(&[UID.to_owned()]).await.unwrap();
+        assert!(
+            own.base.is_dir() && !copy.exists(),
+            "credentials were lent for longer than a step"
+        );
         fs::rename(&own.base, folders.base.join("gone-00000000beef")).unwrap();
         folders.keep_only(&[UID.to_owned()]).await.unwrap();
         assert_eq!(names(&folders), ["root"]);

@@ -233,6 +233,11 @@ pub const KEYS: &[Key] = &[
         "plugins.packages.credentials",
         "on one machine: folder with credentials for both, `netrc` and `npmrc`; every init script can read them",
     ),
+    restart(
+        "plugins.repositories.credentials",
+        "on one machine: folder with credentials for private repositories: `netrc`, `ssh-privatekey` with \
+         `known_hosts`, `ca.crt`; no code of a plugin sees them",
+    ),
     restart("cluster.sandbox_namespace", "where Plugins and their Pods are, in a cluster"),
     restart("cluster.root_key_file", "file with the installation's root key"),
     restart(

@@ -60,6 +60,15 @@ pub struct MachinePlugins {
     pub runner: Option<PathBuf>,
     /// Where builds have packages from.
     pub packages: MachinePackages,
+    pub repositories: MachineRepositories,
+}
+
+/// Where plugins are fetched from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MachineRepositories {
+    /// A folder with credentials for private ones: `netrc`, `ssh-privatekey`, `known_hosts`, `ca.crt`.
+    pub credentials: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -36,6 +36,8 @@ const PROGRAM: &str = "/usr/local/bin/famulus-runner";
 
 /// Where credentials for packages are, as files.
 const CREDENTIALS: &str = "/run/famulus/packages";
+/// Where those for private repositories are.
+const REPOSITORIES: &str = "/run/famulus/repositories";
 
 /// Files on a state volume at most; ext4 on one GiB has 65,536 inodes.
 const STATE_FILES: u64 = 50_000;
@@ -47,9 +49,17 @@ pub(super) fn probe(input: BuildInput<'_>) -> Container {
     container(input, PROBE, &input.valid.resources, &[])
 }
 
-pub(super) fn bundle(input: BuildInput<'_>) -> Container {
+/// `is_fetched`: from a repository, which may want to know who asks. Programs that are told want to know who they
+/// are themselves.
+pub(super) fn bundle(input: BuildInput<'_>, is_fetched: bool) -> Container {
     let mounts = [("order", "/run/famulus/build", ReadOnly), ("work", "/work", Writable)];
-    container(input, BUNDLE, &input.pods.build_resources, &mounts)
+    let mut bundle = container(input, BUNDLE, &input.pods.build_resources, &mounts);
+    if !is_fetched || input.pods.repositories.is_none() {
+        return bundle;
+    }
+    let folder = variable("REPOSITORIES_CREDENTIALS", REPOSITORIES.to_owned());
+    bundle.env.get_or_insert_default().push(folder);
+    with_passwd(with_secret(bundle, pod::REPOSITORIES, REPOSITORIES), "order")
 }
 
 pub(super) fn build(input: BuildInput<'_>) -> Container {
@@ -124,12 +134,19 @@ fn with_packages(mut container: Container, input: BuildInput<'_>) -> Container {
         [("PACKAGES_PYTHON", python), ("PACKAGES_NPM", npm), ("PACKAGES_CREDENTIALS", &folder)];
     let told = told.into_iter().filter_map(|(name, value)| Some(variable(name, value.clone()?)));
     container.env.get_or_insert_default().extend(told);
-    container.volume_mounts.get_or_insert_default().extend(folder.map(|path| VolumeMount {
-        name: pod::CREDENTIALS.to_owned(),
-        mount_path: path,
+    match folder {
+        Some(folder) => with_secret(container, pod::CREDENTIALS, &folder),
+        None => container,
+    }
+}
+
+fn with_secret(mut container: Container, volume: &str, path: &str) -> Container {
+    container.volume_mounts.get_or_insert_default().push(VolumeMount {
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
         read_only: Some(true),
         ..VolumeMount::default()
-    }));
+    });
     container
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::mounted::BEARER;
+use super::mounted::{BEARER, PASSWD, passwd};
 use super::pod;
 use super::{BuildInput, containers};
 use crate::plugin::plan::{Order, Steps};
@@ -31,6 +31,7 @@ fn secret(input: BuildInput<'_>, order: &Order, name: String) -> Secret {
     let data = [
         (ORDER.to_owned(), ByteString(text(input, &order.source))),
         (BEARER.to_owned(), ByteString(input.bearer().into_bytes())),
+        (PASSWD.to_owned(), ByteString(passwd(input.user))),
     ];
     Secret {
         metadata: input.meta(name),
@@ -55,7 +56,8 @@ fn text(input: BuildInput<'_>, source: &BuildSource) -> Vec<u8> {
 }
 
 fn job(input: BuildInput<'_>, order: &Order, name: String) -> Job {
-    let (probe, bundle) = (containers::probe(input), containers::bundle(input));
+    let is_fetched = matches!(order.source, BuildSource::Git { .. });
+    let (probe, bundle) = (containers::probe(input), containers::bundle(input, is_fetched));
     let (init, last) = match order.steps {
         Steps::Bundle => (vec![probe], bundle),
         Steps::All => (vec![probe, bundle], containers::build(input)),
@@ -64,6 +66,9 @@ fn job(input: BuildInput<'_>, order: &Order, name: String) -> Job {
     if order.steps == Steps::All {
         volumes.extend([pod::config(input), pod::state(input), pod::memory("plugins", "1Mi")]);
         volumes.extend(pod::credentials(input));
+    }
+    if is_fetched {
+        volumes.extend(pod::repositories(input));
     }
     // A bundle has 64 MiB at most, and its clone some history.
     volumes.extend([pod::disk("work", "512Mi"), pod::memory("tmp", "64Mi")]);

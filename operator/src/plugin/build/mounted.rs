@@ -49,7 +49,7 @@ pub(super) fn content(_: &Valid, plan: &Plan) -> String {
 }
 
 /// So that the plugin's user has a name and a home, as many programs expect.
-fn passwd(user: i64) -> Vec<u8> {
+pub(super) fn passwd(user: i64) -> Vec<u8> {
     format!(
         "root:x:0:0::/root:/usr/sbin/nologin\n\
          plugin:x:{user}:{user}::/state/cache/home:/bin/sh\n\

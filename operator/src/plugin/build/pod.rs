@@ -183,24 +183,34 @@ pub(super) fn config(input: BuildInput<'_>) -> Volume {
     secret("config", child(&input.valid.object, Child::Mounted), &[CONFIG, PASSWD])
 }
 
-/// The volume with the credentials for packages.
+/// The volumes with the credentials for packages, and for private repositories.
 pub(super) const CREDENTIALS: &str = "packages";
+pub(super) const REPOSITORIES: &str = "repositories";
 
 /// The owner's credentials for packages, of which the build says if they are not there: a Pod that
 /// waits for a Secret says nothing.
 pub(super) fn credentials(input: BuildInput<'_>) -> Option<Volume> {
+    lent(CREDENTIALS, input.pods.packages.secret.as_ref())
+}
+
+/// Those for private repositories, of which the bundling says the same.
+pub(super) fn repositories(input: BuildInput<'_>) -> Option<Volume> {
+    lent(REPOSITORIES, input.pods.repositories.as_ref())
+}
+
+fn lent(volume: &str, secret: Option<&String>) -> Option<Volume> {
     let source = SecretVolumeSource {
-        secret_name: Some(input.pods.packages.secret.clone()?),
+        secret_name: Some(secret?.clone()),
         optional: Some(true),
         default_mode: Some(0o440),
         ..SecretVolumeSource::default()
     };
-    Some(Volume { name: CREDENTIALS.to_owned(), secret: Some(source), ..Volume::default() })
+    Some(Volume { name: volume.to_owned(), secret: Some(source), ..Volume::default() })
 }
 
 /// The order of a bundling container, in the Secret of this name.
 pub(super) fn order(name: String) -> Volume {
-    secret("order", name, &[ORDER, BEARER])
+    secret("order", name, &[ORDER, BEARER, PASSWD])
 }
 
 fn secret(volume: &str, name: String, keys: &[&str]) -> Volume {

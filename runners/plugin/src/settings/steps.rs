@@ -21,7 +21,7 @@ const KUBELET: u16 = 10250;
 const ADDRESSES: &str = "addresses with ports, with `,` between";
 
 /// Variables that only a step knows.
-pub(super) const OWN: [&str; 4] = ["BUILD", "WORK", "PLUGINS", "FILES"];
+pub(super) const OWN: [&str; 5] = ["BUILD", "WORK", "PLUGINS", "FILES", "REPOSITORIES_CREDENTIALS"];
 
 /// Who is looked at to see whether the network is closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub struct BundleSettings {
     pub cgroups: PathBuf,
     /// Whether the user is its own, so that the kernel may count its threads.
     pub own_user: bool,
+    /// A folder with credentials for private repositories. Nothing but a bundling sees it.
+    pub credentials: Option<PathBuf>,
 }
 
 impl BundleSettings {
@@ -95,6 +97,7 @@ impl BundleSettings {
             path: given.or("PATH", super::DEFAULT_PATH.to_owned(), FOLDERS)?,
             cgroups: given.or("CGROUPS", "/sys/fs/cgroup".into(), FOLDER)?,
             own_user: given.or("OWN_USER", true, SWITCH)?,
+            credentials: given.read("REPOSITORIES_CREDENTIALS", FOLDER)?,
         })
     }
 }

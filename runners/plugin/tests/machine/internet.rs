@@ -32,7 +32,7 @@ print(*map(attempt, ('{FAR}', '{NEIGHBOUR}', '{OWN}')))
     )
 }
 
-fn git(folder: &Path, words: &[&str]) {
+pub(crate) fn git(folder: &Path, words: &[&str]) {
     let author = ["-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main"];
     let output = Command::new("git").args(author).args(words).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

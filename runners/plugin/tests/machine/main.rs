@@ -8,6 +8,7 @@ mod bench;
 mod internet;
 mod life;
 mod lost;
+mod private;
 mod refused;
 mod walls;
 #[path = "../world/mod.rs"]

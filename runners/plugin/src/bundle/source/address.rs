@@ -13,7 +13,9 @@ use url::{Host, Url};
 use crate::bundle::Failure;
 
 /// The transports there are, with their ports.
-const SCHEMES: [(&str, u16); 3] = [("https", 443), ("http", 80), ("git", 9418)];
+const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("git", 9418), (SSH, PORT_OF_SSH)];
+const SSH: &str = "ssh";
+const PORT_OF_SSH: u16 = 22;
 
 /// What git asks a web server for.
 const SERVICE: &str = "service=git-upload-pack";
@@ -25,7 +27,9 @@ pub(super) struct Repository {
     /// As it is written in a URL.
     pub(super) host: String,
     pub(super) port: u16,
-    /// Begins with a slash.
+    /// Whom ssh signs in as; its own choice if nobody is named.
+    user: Option<String>,
+    /// Begins with a slash, unless it is of ssh and begins in the user's folder there.
     path: String,
 }
 
@@ -47,35 +51,42 @@ impl Repository {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) || text.contains('\\') {
             return Err(refuse("holds characters that an address has not"));
         }
+        if let Some(short) = ShortSsh::read(text) {
+            return short.repository().ok_or_else(|| refuse("is no plain one of ssh"));
+        }
         let url = Url::parse(text).map_err(|_wrong| refuse("cannot be read"))?;
         let known = SCHEMES.iter().find(|(scheme, _)| *scheme == url.scheme());
-        let (scheme, port) = known.ok_or_else(|| refuse("is not of https, http or git"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(refuse("holds a user or a password, which everybody would read"));
+        let (scheme, port) = known.ok_or_else(|| refuse("is not of https, http, git or ssh"))?;
+        let named = Some(url.username()).filter(|name| !name.is_empty());
+        let user = named.filter(|name| *scheme == SSH && is_plain_user(name));
+        if user != named || url.password().is_some() {
+            // It is not repeated.
+            return Err(Failure::unreachable(
+                "the address holds a user or a password, which everybody would read; write it like \
+                 https://example.org/weather.git",
+            ));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(refuse("holds `?` or `#`"));
         }
         let host = url.host_str().unwrap_or_default().to_owned();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
         let is_address =
             host.starts_with('[') && url.host().is_some_and(|host| matches!(host, Host::Ipv6(_)));
-        if !is_address
-            && (host.is_empty() || host.starts_with(['-', '.']) || !host.bytes().all(plain))
-        {
+        if !is_address && !is_plain_host(&host) {
             return Err(refuse("has no plain host"));
         }
         let path = url.path().to_owned();
         if path.len() < 2 || path.starts_with("/-") || path.contains("//") {
             return Err(refuse("has no plain path"));
         }
-        Ok(Self { scheme, host, port: url.port().unwrap_or(*port), path })
+        let (port, user) = (url.port().unwrap_or(*port), user.map(str::to_owned));
+        Ok(Self { scheme, host, port, user, path })
     }
 
     /// The repository that a server sends on to, judged as if the owner had named it. `location` is what
     /// it answered when its branches were asked for.
     pub(super) fn moved(&self, location: &str) -> Result<Self, Failure> {
-        let Self { scheme, host, port, path } = self;
+        let Self { scheme, host, port, path, user: _ } = self;
         let refuse = |what: &str| {
             Failure::unreachable(format!(
                 "{scheme}://{host}:{port}{path} sends on to `{}`, {what}; write the address that the \
@@ -136,9 +147,21 @@ impl ResolvedRepository {
     /// What git is given. Its own transport is named the address itself; the others are told by
     /// [`Self::resolution`].
     pub(super) fn url(&self) -> String {
-        let Repository { scheme, host, port, path } = &self.repository;
+        let Repository { scheme, host, port, user, path } = &self.repository;
         let host = if *scheme == "git" { bracketed(self.address) } else { host.clone() };
-        format!("{scheme}://{host}:{port}{path}")
+        let user = user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        if path.starts_with('/') {
+            format!("{scheme}://{user}{host}:{port}{path}")
+        } else {
+            format!("{user}{host}:{path}")
+        }
+    }
+
+    /// By which name a list of hosts of ssh has it.
+    pub(super) fn known_as(&self) -> String {
+        let Repository { host, port, .. } = &self.repository;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        if *port == PORT_OF_SSH { host } else { format!("[{host}]:{port}") }
     }
 
     /// For the transports that check a host's name: name, port and address.
@@ -151,6 +174,48 @@ impl ResolvedRepository {
     pub(super) fn virtual_host(&self) -> String {
         self.repository.authority()
     }
+}
+
+/// The parts of `git@example.org:weather.git`.
+struct ShortSsh<'a> {
+    user: &'a str,
+    host: &'a str,
+    path: &'a str,
+}
+
+impl<'a> ShortSsh<'a> {
+    /// What has this form, plain or not.
+    fn read(text: &'a str) -> Option<Self> {
+        let (host, path) = text.split_once(':')?;
+        let (user, host) = host.split_once('@')?;
+        (!host.contains('/') && !path.is_empty()).then_some(Self { user, host, path })
+    }
+
+    fn repository(self) -> Option<Repository> {
+        let Self { user, host, path } = self;
+        let plain = is_plain_user(user)
+            && is_plain_host(host)
+            && !path.starts_with('-')
+            && !path.starts_with("/-")
+            && !path.contains("//");
+        plain.then(|| Repository {
+            scheme: SSH,
+            host: host.to_owned(),
+            port: PORT_OF_SSH,
+            user: Some(user.to_owned()),
+            path: path.to_owned(),
+        })
+    }
+}
+
+fn is_plain_user(user: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !user.is_empty() && !user.starts_with(['-', '.']) && user.bytes().all(plain)
+}
+
+fn is_plain_host(host: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    !host.is_empty() && !host.starts_with(['-', '.']) && host.bytes().all(plain)
 }
 
 fn bracketed(address: IpAddr) -> String {
@@ -175,6 +240,10 @@ mod tests {
         check("https://example.org/a.git", Some(("https", "example.org", 443, "/a.git")));
         check("http://example.org:8080/a/b", Some(("http", "example.org", 8080, "/a/b")));
         check("git://198.51.100.7/a", Some(("git", "198.51.100.7", 9418, "/a")));
+        check("ssh://example.org/a", Some(("ssh", "example.org", 22, "/a")));
+        check("ssh://git@example.org:2222/~ada/a", Some(("ssh", "example.org", 2222, "/~ada/a")));
+        check("git@example.org:ada/a.git", Some(("ssh", "example.org", 22, "ada/a.git")));
+        check("git@example.org:/a.git", Some(("ssh", "example.org", 22, "/a.git")));
         check("git://[2001:db8::1]:99/a", Some(("git", "[2001:db8::1]", 99, "/a")));
         // Other ways to write a number are that number, or nothing.
         check("http://0x7f000001/a", Some(("http", "127.0.0.1", 80, "/a")));
@@ -187,8 +256,15 @@ mod tests {
             "file:///etc",
             "ext::sh -c touch% /tmp/x",
             "ext::sh",
-            "ssh://example.org/a",
-            "git@example.org:a.git",
+            "ssh://git:password@example.org/a",
+            "ssh://-oProxyCommand=x/a",
+            "ssh://-x@example.org/a",
+            "-x@example.org:a",
+            "git@example.org:",
+            "git@example.org:-x",
+            "git@-oProxyCommand=x:a",
+            "git@example.org://a",
+            "git@[::1]:a",
             "-oProxyCommand=x",
             "--upload-pack=touch x",
             "https://-oProxyCommand=x/a",

@@ -119,11 +119,36 @@ fn no_reference(url: &str, reference: &str) -> Failure {
     ))
 }
 
+/// What ssh says of a host that is not known, or shows another key.
+const OTHER_HOST: [&str; 3] = [
+    "Host key verification failed",
+    "host key is known for",
+    "REMOTE HOST IDENTIFICATION HAS CHANGED",
+];
+
+/// What git and ssh say where a host wants to know who asks.
+const ASKED_WHO: [&str; 4] =
+    ["could not read Username", "Authentication failed", "Permission denied (", "error: 403"];
+
 fn unreachable(url: &str, said: &GitError) -> Failure {
-    Failure::unreachable(format!(
-        "{url} could not be fetched; see whether the address is right and the repository public: {}",
-        said.words()
-    ))
+    let words = said.words();
+    if said.says(&OTHER_HOST) {
+        return Failure::unreachable(format!(
+            "{url} could not be fetched; its host is not the one that `known_hosts` of the credentials for \
+             repositories knows, or is not known there: compare the key that it shows with the one that it \
+             publishes, and add that"
+        ));
+    }
+    let remedy = if said.says(&["ssh: not found", "cannot run ssh"]) {
+        "there is no ssh here; install `openssh-client`, in a cluster choose the full image \
+         (`spec.runner.flavour: Full`), or give the address over https"
+    } else if said.says(&ASKED_WHO) {
+        "it is private or is not there; see the address, and that the credentials for repositories \
+         (`plugins.repositories`) have a right to read it"
+    } else {
+        "see whether the address is right and the repository public"
+    };
+    Failure::unreachable(format!("{url} could not be fetched; {remedy}: {words}"))
 }
 
 async fn bring(git: &Git, url: &str, wanted: &str, reference: &str) -> Result<String, Failure> {

@@ -11,6 +11,7 @@ use famulus_runner_harness::supervisor::{
 use tokio_util::sync::CancellationToken;
 
 use super::address::ResolvedRepository;
+use super::credentials;
 use crate::bundle::Failure;
 use crate::settings::{BundleSettings, SYSTEM};
 use crate::termination::clean;
@@ -83,6 +84,8 @@ pub(super) struct Git {
     memory: Option<MemoryWatch>,
     own_user: bool,
     located: ResolvedRepository,
+    /// The variables that lead to what is for its host.
+    credentials: Vec<(String, String)>,
 }
 
 impl Git {
@@ -94,6 +97,7 @@ impl Git {
         crate::scratch::remove(&folder)
             .and_then(|()| fs::create_dir(&folder))
             .map_err(Failure::disk("the work folder"))?;
+        let credentials = credentials::give(settings.credentials.as_deref(), &located, &folder)?;
         let supervisor = Supervisor::new().map_err(|error| Failure::build(error.to_string()))?;
         Ok(Self {
             supervisor,
@@ -102,6 +106,7 @@ impl Git {
             memory: MemoryWatch::find(&settings.cgroups),
             own_user: settings.own_user,
             located,
+            credentials,
         })
     }
 
@@ -136,7 +141,7 @@ impl Git {
 
     /// Where the server sends on to, if it does. Git follows nobody, and tells it in its trace alone.
     pub(super) async fn redirect(&self, seconds: u64) -> Option<String> {
-        if self.located.repository.scheme == "git" {
+        if ["git", "ssh"].contains(&self.located.repository.scheme) {
             return None;
         }
         let script = "export GIT_TRACE_CURL=1 GIT_TRACE_CURL_NO_DATA=1; exec \"$@\"";
@@ -217,7 +222,9 @@ impl Git {
             ("GIT_HTTP_LOW_SPEED_TIME", "20".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .into_iter()
+        .chain(self.credentials.iter().cloned())
+        .collect()
     }
 }
 

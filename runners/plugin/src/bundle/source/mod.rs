@@ -1,6 +1,7 @@
 //! Where a plugin's files come from: each kind of source is a file here.
 
 mod address;
+mod credentials;
 mod git;
 mod git_run;
 mod inline;
