@@ -71,6 +71,8 @@ pub struct App {
     /// For what the installation tells its owner by itself.
     pub notices: Notices,
     readiness: Readiness,
+    /// Cancelled when requests are answered.
+    open: CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -347,7 +349,14 @@ impl App {
             linkers: channels::linkers(&channels),
             backups: backups.subscribe(),
         };
+        let open = CancellationToken::new();
+        let opened = open.clone();
         let serving = async move {
+            // Who came earlier waits at the socket: the token that they read may not be known yet.
+            tokio::select! {
+                () = opened.cancelled() => {}
+                () = shutdown.cancelled() => {}
+            }
             if let Err(error) = api.serve(listeners, shutdown).await {
                 tracing::error!(error = %chain(&error), "the API has ended");
             }
@@ -366,6 +375,7 @@ impl App {
             limits,
             notices,
             readiness,
+            open,
         })
     }
 
@@ -374,8 +384,9 @@ impl App {
         configured.unwrap_or_else(|| model.provider().to_owned())
     }
 
-    /// Says that the assistant may be talked to.
+    /// Says that the assistant may be talked to: from now on requests are answered.
     pub fn ready(&self) {
+        self.open.cancel();
         self.readiness.started();
     }
 

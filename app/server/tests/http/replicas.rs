@@ -52,6 +52,21 @@ async fn who_works(replicas: &[Replica; 2]) -> (&Replica, &Replica) {
     if here { (one, two) } else { (two, one) }
 }
 
+/// Whoever comes while it starts waits: what they come with may not be known yet, such as the first token.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_answered_before_the_start_is_over() {
+    let setup = || Setup::new(Puppet::new(|_, _| vec![say("Fine.")]));
+    world::run(setup(), async |world| {
+        let owner = world.beginning(setup()).await;
+        let mut asked = Box::pin(owner.get("/v1/tokens"));
+        let early = tokio::time::timeout(Duration::from_millis(500), &mut asked).await;
+        assert!(early.is_err(), "it was answered");
+        world.has_begun();
+        soon("an answer", asked).await.ok();
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_load_is_shared_and_nothing_is_worked_twice() {
     const TURNS: usize = 40;

@@ -103,6 +103,7 @@ pub(crate) async fn run<T: AsyncFnOnce(&World)>(setup: Setup, test: T) {
     let secret = token::fresh().expose_secret().to_owned();
     let tasks = Tasks::new();
     let app = start(setup, &database, &tasks).await;
+    app.ready();
     app.store.create_token(app.owner.id, "test", Scope::Owner, token::hash(&secret)).await.unwrap();
     let owner = Client::new(app.public, &secret);
     let world = World { database, owner, token: secret, running: Mutex::new(vec![(tasks, app)]) };
@@ -143,11 +144,23 @@ impl World {
 
     /// Starts another assistant on the same database; its owner is the same.
     pub(crate) async fn another(&self, setup: Setup) -> Client {
+        let owner = Box::pin(self.beginning(setup)).await;
+        self.has_begun();
+        owner
+    }
+
+    /// The same, which is not ready yet.
+    pub(crate) async fn beginning(&self, setup: Setup) -> Client {
         let tasks = Tasks::new();
         let app = start(setup, &self.database, &tasks).await;
         let owner = Client::new(app.public, &self.token);
         self.running.lock().push((tasks, app));
         owner
+    }
+
+    /// The assistant that was started last is ready.
+    pub(crate) fn has_begun(&self) {
+        self.running.lock().last().unwrap().1.ready();
     }
 }
 
@@ -173,9 +186,7 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
         doors: None,
     };
     let sockets = Sockets { listeners, canary: Some(listen().await) };
-    let app = Box::pin(App::start(parts, sockets, tasks)).await.unwrap();
-    app.ready();
-    app
+    Box::pin(App::start(parts, sockets, tasks)).await.unwrap()
 }
 
 async fn listen() -> TcpListener {
