@@ -45,6 +45,8 @@ pub(crate) enum Purpose {
     Serve,
     /// Nothing of the plugin is executed in it.
     Bundle,
+    /// The same, of what comes from a repository.
+    Fetch,
     Build,
     /// To see what holds a call, before there is any plugin.
     Check,
@@ -59,7 +61,7 @@ impl Purpose {
     pub(crate) fn step(self) -> Option<&'static str> {
         match self {
             Self::Serve => None,
-            Self::Bundle => Some("bundle"),
+            Self::Bundle | Self::Fetch => Some("bundle"),
             Self::Build => Some("build"),
             Self::Check => Some("check"),
             Self::Give => Some("give"),
@@ -123,7 +125,7 @@ pub(crate) fn launch(
             written(folders.state(), STATE),
             in_memory(PLUGINS),
         ]),
-        Purpose::Bundle => {
+        Purpose::Bundle | Purpose::Fetch => {
             places.extend([read(folders.order(), ORDER), written(folders.work(), WORK)]);
         }
         Purpose::Build | Purpose::Check => places.extend([
@@ -154,9 +156,11 @@ pub(crate) fn launch(
 /// What a step is lent of the owner's.
 fn lent(purpose: Purpose, settings: &Settings) -> Option<Lent> {
     let (lent, from) = match purpose {
-        Purpose::Bundle => (REPOSITORIES, &settings.repositories),
+        Purpose::Fetch => (REPOSITORIES, &settings.repositories),
         Purpose::Build => (PACKAGES, &settings.packages.credentials),
-        Purpose::Serve | Purpose::Check | Purpose::Give | Purpose::Take => return None,
+        Purpose::Serve | Purpose::Bundle | Purpose::Check | Purpose::Give | Purpose::Take => {
+            return None;
+        }
     };
     from.as_ref().map(|_| lent)
 }
@@ -200,7 +204,7 @@ fn variables(
         Purpose::Serve => KEPT,
         // A build may be under way beside it, which has the other folder.
         Purpose::Give => TEMPORARY,
-        Purpose::Bundle | Purpose::Build | Purpose::Check | Purpose::Take => WORK,
+        Purpose::Bundle | Purpose::Fetch | Purpose::Build | Purpose::Check | Purpose::Take => WORK,
     };
     let of_all = [
         ("PLUGIN", format!("{PLUGINS}/{}", of.plugin)),
@@ -229,7 +233,7 @@ fn variables(
     ];
     let of_builds = settings.packages.variables();
     let of_builds = of_builds.into_iter().filter(|_| purpose == Purpose::Build);
-    let of_bundles = settings.repositories.as_ref().filter(|_| purpose == Purpose::Bundle);
+    let of_bundles = settings.repositories.as_ref().filter(|_| purpose == Purpose::Fetch);
     let of_bundles = of_bundles.map(|_| ("REPOSITORIES_CREDENTIALS", REPOSITORIES.seen.to_owned()));
     let all = of_all.into_iter().chain(of_builds).chain(of_bundles);
     all.map(|(name, value)| (format!("FAMULUS_RUNNER_{name}"), value)).collect()
@@ -287,6 +291,7 @@ mod tests {
         assert!(order.variables["FAMULUS_RUNNER_PATH"].starts_with("/famulus/uv:/usr/local"));
         assert_eq!(seen(Purpose::Serve), all(&["doors", "kept", "mounted", "state"]));
         assert_eq!(seen(Purpose::Bundle), all(&["doors", "order", "work"]));
+        assert_eq!(seen(Purpose::Fetch), all(&["doors", "order", "work"]));
         assert_eq!(seen(Purpose::Build), all(&["doors", "mounted", "state", "work"]));
         assert_eq!(seen(Purpose::Give), all(&["given", "state"]));
         assert_eq!(seen(Purpose::Take), all(&["files.tar", "state", "work"]));
@@ -331,7 +336,8 @@ mod tests {
         settings.repositories = Some("/home/ada/repositories".into());
         for (purpose, of_packages, of_repositories) in [
             (Purpose::Serve, false, false),
-            (Purpose::Bundle, false, true),
+            (Purpose::Bundle, false, false),
+            (Purpose::Fetch, false, true),
             (Purpose::Build, true, false),
             (Purpose::Check, false, false),
             (Purpose::Give, false, false),

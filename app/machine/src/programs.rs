@@ -116,7 +116,10 @@ impl Machine {
         match (purpose, &self.settings.uv) {
             (Purpose::Build | Purpose::Serve, Some(uv)) => uv.at_hand().await,
             (Purpose::Build | Purpose::Serve, None)
-            | (Purpose::Bundle | Purpose::Check | Purpose::Give | Purpose::Take, _) => None,
+            | (
+                Purpose::Bundle | Purpose::Fetch | Purpose::Check | Purpose::Give | Purpose::Take,
+                _,
+            ) => None,
         }
     }
 

@@ -59,14 +59,16 @@ impl Machine {
         let upkeep = self.upkeep(uid);
         let _one = upkeep.stepping.lock().await;
         let plugin = self.held(uid)?;
-        let (network, credentials) = match &source {
-            BuildSource::Inline { .. } | BuildSource::Revision(_) => (LaunchNetwork::None, None),
+        let (purpose, network, credentials) = match &source {
+            BuildSource::Inline { .. } | BuildSource::Revision(_) => {
+                (Purpose::Bundle, LaunchNetwork::None, None)
+            }
             BuildSource::Git { .. } => {
                 if let Some(why) = &self.no_internet {
                     return Err(MachineError::Refused(why.message.clone()).into());
                 }
                 let network = network(Egress::Internet, addresses(&allow_hosts).await);
-                (network, self.settings.repositories.as_deref())
+                (Purpose::Fetch, network, self.settings.repositories.as_deref())
             }
         };
         let order = BuildOrder {
@@ -81,7 +83,7 @@ impl Machine {
         let folders = self.folders.of(uid);
         let order = order.map_err(MachineError::folder(&folders.order()))?;
         crash::before("plugin.prepare");
-        let user = self.folders.take(&folders, Purpose::Bundle).await?;
+        let user = self.folders.take(&folders, purpose).await?;
         crash::after("plugin.prepare");
         self.open_door(uid, &folders, user).await?;
         let files = [("build.json", &order[..]), ("bearer", plugin.bearer.as_bytes())];
@@ -89,7 +91,7 @@ impl Machine {
         let of = self.of(plugin.name(), &folders, user);
         REPOSITORIES.give(credentials, &folders, user)?;
         crash::before("plugin.bundle");
-        let bundled = self.step(Purpose::Bundle, &of, network, &upkeep.removed).await;
+        let bundled = self.step(purpose, &of, network, &upkeep.removed).await;
         REPOSITORIES.take_back(credentials, &folders)?;
         let bundled = bundled?;
         crash::after("plugin.bundle");
@@ -228,7 +230,7 @@ impl Machine {
         // The semaphore is never closed.
         let _place = self.steps.acquire().await.ok();
         let patience = match purpose {
-            Purpose::Bundle => BUNDLE,
+            Purpose::Bundle | Purpose::Fetch => BUNDLE,
             Purpose::Build => BUILD,
             Purpose::Give | Purpose::Take => COPY,
             Purpose::Check | Purpose::Serve => CHECK,

@@ -51,7 +51,7 @@ impl Amounts {
     fn of(purpose: Purpose) -> Self {
         match purpose {
             Purpose::Serve | Purpose::Check => Self { memory_bytes: 256 << 20, processors: PERIOD },
-            Purpose::Bundle | Purpose::Build | Purpose::Give | Purpose::Take => {
+            Purpose::Bundle | Purpose::Fetch | Purpose::Build | Purpose::Give | Purpose::Take => {
                 Self { memory_bytes: 1 << 30, processors: 2 * PERIOD }
             }
         }

@@ -169,9 +169,16 @@ fn a_private_repository_is_fetched_with_what_the_owner_has_for_its_host() {
         let owner = having(Some("owner")).await;
         for url in [ssh, short, https] {
             let bundled = bundle(&owner, url).await.unwrap_or_else(|why| panic!("{url}: {why}"));
-            let Bundled::Done { commit, tools, .. } = bundled else { panic!("{bundled:?}") };
+            let Bundled::Done { commit, tools, revision, .. } = bundled else {
+                panic!("{bundled:?}")
+            };
             assert!(commit.is_some());
             assert_eq!(tools, ["say"], "{url}");
+            // What is kept needs nobody's permission, and is lent nothing.
+            let again = BuildSource::Revision(revision);
+            let (bench, record) = &owner;
+            let again = bench.machine.bundle(&record.uid, again, Vec::new()).await;
+            assert!(matches!(again, Ok(Bundled::Done { .. })), "{again:?}");
         }
         let private = "it is private or is not there";
         for (given, refused) in [
