@@ -116,7 +116,8 @@ fn plain_address() -> Rule {
     const NAME: &str = "[A-Za-z0-9][A-Za-z0-9.-]*";
     const USER: &str = "[A-Za-z0-9_][A-Za-z0-9._-]*@";
     let host = format!(r"({NAME}|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?");
-    let url = format!("((https|http|git)://|ssh://({USER})?){host}/[!-~]+");
+    // Which schemes there are is the other rule's.
+    let url = format!("(ssh://({USER})?|[^/@:]*://){host}/[!-~]+");
     let short = format!("{USER}{NAME}:[!-,.-~][!-~]*");
     Rule::new(format!("self.matches(r'^({url}|{short})$')")).message(
         "spec.source.git.url is not a plain address; write it like \

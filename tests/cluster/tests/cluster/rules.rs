@@ -40,7 +40,7 @@ fn broken() -> Vec<(&'static str, Value, &'static str)> {
         ("source", without, "spec.source.inline.files"),
         ("source", inline("big", &much), "spec.source.inline.files"),
         ("source", inline("../a", ""), "spec.source.inline.files[1].path"),
-        ("source", git("ssh://ada:word@example.org/a.git", "main"), "spec.source.git.url"),
+        ("source", git("svn://example.org/a.git", "main"), "spec.source.git.url"),
         ("source", git("https://user:key@example.org/a.git", "main"), "spec.source.git.url"),
         ("source", git(plain, "--upload-pack=id"), "spec.source.git.ref"),
         ("revision", json!("main"), "spec.revision"),
