@@ -117,7 +117,8 @@ async fn a_repository_is_fetched_over_http_and_redirects_are_followed_where_they
         (String::new(), "sends on more than 5 times"),
         (format!("http://{host}/login?to="), "which is no repository"),
         (format!("git://{host}"), "over another transport"),
-        ("file://".to_owned(), "is not of https, http or git"),
+        (format!("ssh://git@{host}"), "over another transport"),
+        ("file://".to_owned(), "is not of https, http, git or ssh"),
     ] {
         let lured = serve(sends(to), &tasks).await;
         house.order_of("test", source(&lured), &[host.clone(), lured.clone()]);
