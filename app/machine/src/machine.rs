@@ -256,7 +256,7 @@ impl Machine {
         // Before a call of it ends: who waits for that to copy its files finds no plugin any more.
         let folders = self.folders.of(uid);
         crash::before("plugin.clear");
-        folders.set_aside().await?;
+        let set_aside = folders.set_aside().await;
         let mut changes = self.table.subscribe();
         loop {
             changes.borrow_and_update();
@@ -274,6 +274,7 @@ impl Machine {
         if let Some(door) = self.open.lock().remove(uid) {
             door.cancel();
         }
+        set_aside?;
         folders.remove().await?;
         crash::after("plugin.clear");
         self.upkeep.lock().remove(uid);

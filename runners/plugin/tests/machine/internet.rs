@@ -32,10 +32,23 @@ print(*map(attempt, ('{FAR}', '{NEIGHBOUR}', '{OWN}')))
     )
 }
 
-pub(crate) fn git(folder: &Path, words: &[&str]) {
+fn git(folder: &Path, words: &[&str]) {
     let author = ["-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main"];
     let output = Command::new("git").args(author).args(words).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A repository with these files, all of which may be executed.
+pub(crate) fn repository(folder: &Path, files: &[(&str, &str)]) {
+    for (path, content) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    git(folder, &["init", "--quiet"]);
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "--quiet", "--message=m"]);
 }
 
 #[test]
@@ -45,15 +58,7 @@ fn a_plugin_is_fetched_from_git_and_reaches_what_it_may() {
         let all = fs::Permissions::from_mode(0o755);
         fs::set_permissions(repositories.path(), all).unwrap();
         let plugin = repositories.path().join("reach");
-        for (path, content) in files("reach", "reach", false, &reaching()) {
-            let path = plugin.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, content).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        git(&plugin, &["init", "--quiet"]);
-        git(&plugin, &["add", "."]);
-        git(&plugin, &["commit", "--quiet", "--message=m"]);
+        repository(&plugin, &borrowed(&files("reach", "reach", false, &reaching())));
         let mut world = World::new();
         // Another name of it starts this one, and leaves it behind.
         let programs = Command::new("git").arg("--exec-path").output().unwrap().stdout;

@@ -1,7 +1,6 @@
 //! Private repositories: over ssh by a key, over https by a token, from hosts that say who they are.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -9,8 +8,8 @@ use famulus_machine::{PluginRecord, StepError};
 use famulus_protocol::revision::{BuildSource, Bundled};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
-use crate::bench::{Bench, files, in_world};
-use crate::internet::git;
+use crate::bench::{Bench, borrowed, files, in_world};
+use crate::internet::repository;
 use crate::world::World;
 
 /// To be in nothing that is said.
@@ -64,17 +63,8 @@ fn ran(words: &[&str]) -> String {
 
 /// A repository, keys and certificates.
 fn furnish(folder: &Path) {
-    let repository = folder.join("repositories/secret");
-    for (path, content) in files("secret", "say", false, "#!/bin/sh\necho said\n") {
-        let path = repository.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    git(&repository, &["init", "--quiet"]);
-    git(&repository, &["add", "."]);
-    git(&repository, &["commit", "--quiet", "--message=m"]);
-
+    let said = files("secret", "say", false, "#!/bin/sh\necho said\n");
+    repository(&folder.join("repositories/secret"), &borrowed(&said));
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     for name in ["owner", "stranger"] {
         ran(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", &path(name)]);
