@@ -102,17 +102,22 @@ fn annotations() -> Vec<Value> {
 }
 
 fn source(dice: &mut Dice, name: &str) -> Value {
-    const URLS: [&str; 12] = [
+    const URLS: [&str; 17] = [
         "https://git.example/weather.git",
         "http://git.example:3000/a/b",
         "git://[2001:db8::7]/weather",
         "http://169.254.169.254/latest/meta-data",
         "https://10.96.0.1/api",
+        "git@example.org:weather.git",
+        "ssh://git@example.org:2222/a",
         "https://example.org/$(id)/`id`",
         "https://user:password@example.org/a",
         "file:///etc/shadow",
         "ext::sh -c id",
-        "ssh://git@example.org/a",
+        "ssh://git:password@example.org/a",
+        "ssh://-oProxyCommand=id/a",
+        "git@-oProxyCommand=id:a",
+        "git@example.org:-x",
         "--upload-pack=id",
         "https://-oProxyCommand=id/a",
     ];
@@ -120,7 +125,7 @@ fn source(dice: &mut Dice, name: &str) -> Value {
         ["main", "v1.2", "HEAD", "refs/heads/a", "--upload-pack=id", "a..b", "main\n", "@{-1}"];
     if dice.one_in(2) {
         // Most are plain, or hardly one would be taken.
-        let url = if dice.one_in(2) { URLS[dice.throw(6)] } else { URLS[dice.throw(12)] };
+        let url = if dice.one_in(2) { URLS[dice.throw(8)] } else { URLS[dice.throw(17)] };
         let name = if dice.one_in(2) { REFS[dice.throw(4)] } else { REFS[dice.throw(8)] };
         return json!({"git": {"url": url, "ref": name}});
     }

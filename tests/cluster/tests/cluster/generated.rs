@@ -74,14 +74,34 @@ fn is_plain(plugin: &Value) {
     let of_the_guide = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     assert!((1..=63).contains(&name.len()) && name.chars().all(of_the_guide), "{name:?}");
     if let Some(url) = spec["source"]["git"]["url"].as_str() {
-        let (scheme, rest) = url.split_once("://").unwrap_or_else(|| panic!("{url}"));
-        assert!(["https", "http", "git"].contains(&scheme), "{url}");
-        assert!(!rest.split('/').next().unwrap().contains(['@', ' ', '$']), "{url}");
+        is_plain_address(url);
     }
     for file in spec["source"]["inline"]["files"].as_array().into_iter().flatten() {
         let path = file["path"].as_str().unwrap();
         assert!(!path.starts_with('/') && path.split('/').all(|part| part != ".."), "{path}");
     }
+}
+
+/// Nothing that git could run or take for an option, no password, and a user only for ssh.
+fn is_plain_address(address: &str) {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("ssh", address));
+    assert!(["https", "http", "git", "ssh"].contains(&scheme), "{address}");
+    let end = if address.contains("://") { '/' } else { ':' };
+    let (server, path) = rest.split_once(end).unwrap_or_else(|| panic!("{address}"));
+    assert!(!path.is_empty() && (end == '/' || !path.starts_with('-')), "{address}");
+    let (user, host) = match server.split_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, server),
+    };
+    assert!(user.is_none() || scheme == "ssh", "{address}");
+    for part in user.into_iter().chain([host]) {
+        assert!(!part.is_empty() && !part.starts_with('-'), "{address}");
+        assert!(
+            !part.contains(|c: char| "@$`'\"\\;".contains(c) || c.is_whitespace()),
+            "{address}"
+        );
+    }
+    assert!(!user.is_some_and(|user| user.contains(':')), "{address}");
 }
 
 #[tokio::test]
