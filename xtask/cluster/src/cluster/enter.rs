@@ -14,6 +14,7 @@ use super::dns;
 use super::namespace::Namespaces;
 use super::packages;
 use super::place::Place;
+use super::processes;
 
 /// Covers the file that says whom to ask for names, for the program alone.
 const WITH_NAMES: &str = r#"mount --bind "$1" /etc/resolv.conf && shift && exec "$@""#;
@@ -49,6 +50,7 @@ pub(super) fn inside(place: &Place, program: &Path, args: &[String]) -> Result<C
     command.args(["unshare", "--mount", "--", "sh", "-c", WITH_NAMES, "sh"]);
     command.arg(dns::resolver(place)?);
     command.arg(program).args(args).env("KUBECONFIG", place.at("kubeconfig"));
+    command.env(processes::SELDOM.0, processes::SELDOM.1);
     // The usual caches know servers by address, and all clusters have the same one.
     command.env("KUBECACHEDIR", place.at("kubectl-cache"));
     for kind in ["CACHE", "CONFIG", "DATA"] {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::namespace::{NETWORK, Namespaces};
 use super::place::Place;
+use super::processes;
 
 /// Calls the API server from inside its network.
 pub(super) struct Kubectl {
@@ -46,7 +47,7 @@ impl Kubectl {
     /// A call that is not made yet.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.args);
+        command.args(&self.args).env(processes::SELDOM.0, processes::SELDOM.1);
         command
     }
 

@@ -34,6 +34,11 @@ pub(super) const ALL: [&str; 13] = [
 const BEFORE_OTHERS: [&str; 4] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
+/// For programs of a cluster and those that call it, which are all of Go: the collector of garbage begins when
+/// the heap is six times what lives, not twice. Of the processor time of an API server it took three tenths, of
+/// a kubelet's nearly half; the memory is there.
+pub(super) const SELDOM: (&str, &str) = ("GOGC", "500");
+
 /// How long one part of the start may take on a busy machine of two cores.
 const LIMIT: Duration = Duration::from_mins(4);
 
@@ -52,7 +57,8 @@ pub(super) struct Process {
 /// Starts the program in a session of its own. What it says goes to its log, behind what is there.
 pub(super) fn start(namespaces: &Namespaces, place: &Place, process: &Process) -> Result<()> {
     let mut words = vec!["env".to_owned()];
-    words.extend(process.env.iter().map(|(name, value)| format!("{name}={value}")));
+    let env = process.env.iter().map(|(name, value)| (*name, value.as_str()));
+    words.extend(env.chain([SELDOM]).map(|(name, value)| format!("{name}={value}")));
     words.push(process.program.to_string_lossy().into_owned());
     words.extend(process.args.iter().cloned());
     place.write(&format!("commands/{}", process.name), words.join("\0"))?;
