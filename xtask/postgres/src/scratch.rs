@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use famulus_lifecycle::Tasks;
 use famulus_local::postgres::{PostgresError, PrivatePostgres, Settings};
 use xtask_shell::workspace::{cache, root};
-use xtask_shell::{Shell, digest};
+use xtask_shell::{Shell, digest, space};
 
 use crate::tree;
 
@@ -18,6 +18,9 @@ const SLOTS: u32 = 16;
 /// Enough for test binaries that open a pool per test.
 const CONNECTIONS: u32 = 200;
 
+/// What the data of a whole run take at most: the log of changes alone may have one.
+const MEMORY_GIB: f64 = 4.0;
+
 /// A server whose data go away with it.
 pub struct Scratch {
     pub postgres: PrivatePostgres,
@@ -25,12 +28,25 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Starts a server on empty data, in the first place that no other run is using. What a killed
-    /// run left in a place is stopped and removed.
+    /// Starts a server on empty data on the disk, in the first place that no other run is using. What a
+    /// killed run left in a place is stopped and removed.
     pub async fn start(shell: &mut Shell) -> Result<Self> {
+        Self::start_in(shell, &cache().join("scratch")).await
+    }
+
+    /// The same for tests, which make and drop a database each: in memory, where the machine has room for it.
+    /// A server that is killed does not notice where its data lie.
+    pub async fn for_tests(shell: &mut Shell) -> Result<Self> {
+        match space::in_memory(MEMORY_GIB)? {
+            Some(folder) => Self::start_in(shell, &folder.join("scratch")).await,
+            None => Self::start(shell).await,
+        }
+    }
+
+    async fn start_in(shell: &mut Shell, folder: &Path) -> Result<Self> {
         let tree = tree::obtain(shell).await?;
         for slot in 0..SLOTS {
-            let data_dir = cache().join("scratch").join(slot.to_string());
+            let data_dir = folder.join(slot.to_string());
             if data_dir.exists() {
                 match start(&data_dir, &tree).await {
                     Ok(left) => drop(left.stop().await),

@@ -1,9 +1,13 @@
-//! Room on the disks that a whole run writes to.
+//! Room on the disks that a whole run writes to, and in memory.
 
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::statvfs;
+use rustix::fs::{statfs, statvfs};
+use rustix::process::geteuid;
 
 use crate::workspace::{cache, root};
 
@@ -26,6 +30,27 @@ pub fn say() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A folder of ours in memory, where the machine has one with so much room: what lies there needs no disk, and
+/// is gone with the machine.
+pub fn in_memory(wanted_gib: f64) -> Result<Option<PathBuf>> {
+    const SHARED: &str = "/dev/shm";
+    // `TMPFS_MAGIC` of `linux/magic.h`.
+    let is_in_memory = statfs(SHARED).is_ok_and(|it| it.f_type == 0x0102_1994);
+    if !is_in_memory || free_gib(Path::new(SHARED))? < wanted_gib {
+        return Ok(None);
+    }
+    let (user, folder) = (geteuid().as_raw(), Path::new(SHARED));
+    let folder = folder.join(format!("famulus-{user}"));
+    match fs::DirBuilder::new().mode(0o755).create(&folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error).context(format!("cannot make {}", folder.display())),
+    }
+    // Anybody may have made it before us.
+    let made = folder.symlink_metadata()?;
+    Ok((made.is_dir() && made.uid() == user).then_some(folder))
 }
 
 /// What programs may still write there, in GiB.

@@ -25,7 +25,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         let _ = postgres.stop().await;
         Ok(())
     } else {
-        let scratch = Scratch::start(shell).await?;
+        let scratch = Scratch::for_tests(shell).await?;
         scratch::migrate(&scratch.postgres, DATABASE).await?;
         announce(&scratch.postgres.url_of(DATABASE));
         shell.signals.wait_for_signal().await;

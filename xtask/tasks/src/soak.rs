@@ -64,7 +64,7 @@ async fn workspace(
     name: Option<&str>,
     report: &mut Report,
 ) -> Result<()> {
-    let scratch = Scratch::start(shell).await?;
+    let scratch = Scratch::for_tests(shell).await?;
     let url = scratch.url();
     let outcome = async {
         if let Some(name) = name {

@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
-    let scratch = Scratch::start(shell).await?;
+    let scratch = Scratch::for_tests(shell).await?;
     let done =
         if args.check { check(shell, &scratch).await } else { regenerate(shell, &scratch).await };
     scratch.stop().await?;

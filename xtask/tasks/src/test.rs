@@ -76,7 +76,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         binaries.run(shell, Binaries::is_unit, &Way::of(&words)).await?;
         report.done("unit tests");
     } else {
-        let scratch = Scratch::start(shell).await?;
+        let scratch = Scratch::for_tests(shell).await?;
         let outcome = local(shell, &binaries, &words, &scratch, extent, &mut report).await;
         scratch.stop().await.context("cannot clean up after the tests")?;
         outcome?;
