@@ -2,8 +2,8 @@
 //! the switches that take a safety out.
 //!
 //! Built without features, as a release is, `famulus` must not know them. Built with the feature
-//! `harness` they must be found, which shows that the search finds what is there. `cargo xtask test`
-//! looks at the program of the images for tests, `cargo xtask soak` at the one that is released.
+//! `harness` they must be found, which shows that the search finds what is there. `cargo xtask soak` looks at
+//! the program that is released; which features a release has is looked at each day, by `cargo xtask tidy`.
 
 use aho_corasick::AhoCorasick;
 use anyhow::{Context, Result, ensure};

@@ -22,9 +22,6 @@ pub fn cache() -> PathBuf {
 pub const FEATURES: &str =
     "famulus-cluster-tests/installed,famulus-cluster/node,famulus-server/harness";
 
-/// With it the dependencies of programs are those of their tests, which are compiled already.
-pub const AS_TESTED: &str = "famulus-server/as-tested";
-
 /// `cargo metadata` of the members alone.
 pub fn members() -> Result<Value> {
     let output = output_of(&mut cargo(["metadata", "--format-version", "1", "--no-deps"]))?;

@@ -6,10 +6,11 @@
 use anyhow::{Context, Result, ensure};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::report::Report;
+use xtask_shell::workspace::root;
 use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
-use crate::test::{SOAK, clusters, look_at, prepare, start_images};
+use crate::test::{SOAK, clusters, prepare, start_images};
 
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
@@ -94,7 +95,15 @@ async fn installation(shell: &mut Shell, binaries: &Binaries, report: &mut Repor
     shell
         .run(cargo(["build", "--release", "--package", "famulus-server", "--bin", "famulus"]))
         .await?;
-    look_at(shell, binaries, "release").await?;
+    look_at(shell, binaries).await?;
     report.done("a look at the program that is shipped");
     clusters(shell, &["--soak"], report).await
+}
+
+/// Whether the program that is shipped knows what only the crash harness may know.
+async fn look_at(shell: &mut Shell, binaries: &Binaries) -> Result<()> {
+    let program = root().join("target/release/famulus").display().to_string();
+    let variables = [("FAMULUS_RELEASE_BINARY", program.as_str())];
+    let way = Way { variables: &variables, ..Way::of(&[]) };
+    binaries.run(shell, Binaries::is_of_release, &way).await.map(drop)
 }

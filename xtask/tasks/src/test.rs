@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use xtask_postgres::scratch::Scratch;
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
-use xtask_shell::workspace::{AS_TESTED, FEATURES, root};
+use xtask_shell::workspace::FEATURES;
 use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
@@ -138,33 +138,14 @@ async fn local(
     let images = if extent == Extent::All { Some(start_images(&[])?) } else { None };
     binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 2, ..way }).await?;
     report.done("crash harness");
-    match (images, extent) {
-        (Some(images), _) => {
-            images.finish(shell).await?;
-            report.done("what was left of images and their proofs, begun with the crash harness");
-        }
-        (None, Extent::NoCluster) => {
-            let mut build = cargo(["build", "--package", "famulus-server", "--bin", "famulus"]);
-            build.args(["--features", AS_TESTED]);
-            shell.run(build).await?;
-        }
-        (None, Extent::All | Extent::Filtered | Extent::Quick) => return Ok(()),
+    if let Some(images) = images {
+        images.finish(shell).await?;
+        report.done("what was left of images and their proofs, begun with the crash harness");
     }
-    look_at(shell, binaries, "debug").await?;
-    report.done("a look at the program of the images for tests");
     Ok(())
 }
 
-/// Whether the program in this folder of `target` knows what only the crash harness may know.
-pub(crate) async fn look_at(shell: &mut Shell, binaries: &Binaries, folder: &str) -> Result<()> {
-    let program = root().join("target").join(folder).join("famulus").display().to_string();
-    let variables = [("FAMULUS_RELEASE_BINARY", program.as_str())];
-    let way = Way { variables: &variables, ..Way::of(&[]) };
-    binaries.run(shell, Binaries::is_of_release, &way).await.map(drop)
-}
-
-/// Begins to build the images for tests. What they are made of lies where cargo puts programs, so
-/// nothing else is built until they are there.
+/// Begins to build the images for tests, of the programs that the tests were built with.
 pub(crate) fn start_images(words: &[&str]) -> Result<Beside> {
     let mut images = Other::Cluster.command()?;
     images.args(["images", "--profile", "dev", "--prove"]).args(words);

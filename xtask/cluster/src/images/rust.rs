@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use xtask_shell::workspace::{AS_TESTED, root};
+use xtask_shell::workspace::{FEATURES, root};
 use xtask_shell::{Shell, cargo};
 
-use super::catalogue::{APP, Image, Program};
+use super::catalogue::{Image, Program};
 
 /// How programs are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Profile {
     /// Small and fast, as users get it
     Release,
-    /// Built within seconds, for tests
+    /// Those that tests run, which are built already
     Dev,
 }
 
@@ -27,13 +27,16 @@ pub(super) async fn build(shell: &mut Shell, profile: Profile, images: &[&Image]
         return Ok(());
     }
     let mut command = cargo(["build"]);
-    if profile == Profile::Release {
-        command.arg("--release");
-    }
-    for (package, name) in named {
-        command.args(["--package", package, "--bin", name]);
-        if profile == Profile::Dev && package == APP.package {
-            command.args(["--features", AS_TESTED]);
+    match profile {
+        Profile::Release => {
+            command.arg("--release");
+            command.args(
+                named.iter().flat_map(|(package, name)| ["--package", package, "--bin", name]),
+            );
+        }
+        // With other features, or without the tests' own dependencies, all would be compiled once more.
+        Profile::Dev => {
+            command.args(["--workspace", "--bins", "--tests", "--features", FEATURES]);
         }
     }
     shell.run(command).await

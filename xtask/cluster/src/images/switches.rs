@@ -1,4 +1,4 @@
-//! Whether a program that goes into an image is the one that is shipped: the assistant knows none of the
+//! Whether a program that goes into an image for users is the one that is shipped: the assistant knows none of the
 //! switches by which the crash harness is told where to die, and which safety to take out.
 
 use anyhow::{Result, bail};
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_with_a_switch_goes_into_no_image() {
+    fn a_program_with_a_switch_goes_into_no_image_for_users() {
         let table: [(&str, &[u8], &str); 7] = [
             ("famulus", b"\0Famulus listens on http\0", ""),
             ("famulus", b"Famulus listens on \0FAMULUS_CRASH\0", "famulus obeys FAMULUS_CRASH"),

@@ -15,6 +15,7 @@ mod manifests;
 mod metrics;
 mod point_names;
 mod points;
+mod released;
 mod unsafe_code;
 
 use anyhow::{Result, bail};
@@ -56,6 +57,7 @@ fn check(sources: &[files::Source]) -> Result<Vec<Complaint>> {
     complaints.extend(foreign::check(&built));
     complaints.extend(foreign::check_lock(&manifests::read(&root().join("Cargo.lock"))?, &members));
     complaints.extend(licences::check(&built));
+    complaints.extend(released::check(&released::built()?));
     Ok(complaints)
 }
 
