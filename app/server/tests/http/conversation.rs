@@ -179,6 +179,8 @@ async fn the_key_of_a_continuation_is_bound_to_its_turn() {
         let message = json!({ "text": "Go on where you stopped." });
         let path = format!("/v1/conversations/{conversation}/messages");
         owner.post_keyed(&path, "key", message).await.refused(409);
+        // What is written while it runs is a part of it.
+        owner.reaches(once["turn_id"].as_str().unwrap(), "complete").await;
         let other = owner.post_keyed(&turns[1], "another", json!({})).await.ok();
         assert_ne!(other["turn_id"], once["turn_id"]);
     })
