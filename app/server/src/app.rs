@@ -8,6 +8,7 @@ use crate::{
     plugin_news,
     plugins::{Opened, Plugins, fixed_tokens},
     questions,
+    queues::Queues,
     speech::Speech,
     sweeps::Sweeps,
     turns::TurnWorker,
@@ -19,7 +20,7 @@ use famulus_channels::http::outbound as http;
 use famulus_core::{Clock, model::Model, person::Person};
 use famulus_errors::chain;
 use famulus_lifecycle::{OnExit, Tasks};
-use famulus_queue::{Class, hint::Topic, worker};
+use famulus_queue::{Class, hint::Topic};
 use famulus_reception::{Arrivals, Reception};
 use famulus_store::{Connect, ConnectError, Store};
 use famulus_tools::{Catalogue, CatalogueError, PluginPorts, Ports, Tool};
@@ -30,7 +31,7 @@ use tokio::{
     net::TcpListener,
     sync::{Notify, watch},
 };
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// Messages handed to channels at once.
 const DELIVERIES: usize = 8;
@@ -129,6 +130,8 @@ impl App {
         for (name, task) in background.tasks {
             tasks.spawn(name, OnExit::ShutDown, task);
         }
+        let queues =
+            Queues { store: store.clone(), tasks, in_use, shutdown: shutdown.clone(), grace };
         let zone = config.owner.time_zone.clone().unwrap_or_else(machine_zone);
         let (owner, owner_is_new) = store.ensure_owner(&config.owner.name, &zone).await?;
 
@@ -207,21 +210,7 @@ impl App {
             OnExit::ShutDown,
             live.watch(everything.clone(), store.hints.subscribe(Topic::Control), shutdown.clone()),
         );
-        tasks.spawn(
-            "queue.turns",
-            OnExit::ShutDown,
-            holding(
-                &in_use,
-                worker::run(
-                    store.queue.clone(),
-                    Class::Turn,
-                    store.hints.clone(),
-                    turns,
-                    worker::Limits { concurrency: config.turns.concurrency, grace },
-                    shutdown.clone(),
-                ),
-            ),
-        );
+        queues.work("queue.turns", Class::Turn, turns, config.turns.concurrency);
         if let Some(news) = news {
             let (notices, shutdown) = (notices.clone(), shutdown.clone());
             tasks.spawn_loop("plugins.news", OnExit::Restart, move || {
@@ -237,21 +226,7 @@ impl App {
         }
         let deliveries =
             DeliveryWorker { store: store.clone(), channels: channels.clone(), unknown };
-        tasks.spawn(
-            "queue.deliveries",
-            OnExit::ShutDown,
-            holding(
-                &in_use,
-                worker::run(
-                    store.queue.clone(),
-                    Class::Delivery,
-                    store.hints.clone(),
-                    Arc::new(deliveries),
-                    worker::Limits { concurrency: DELIVERIES, grace },
-                    shutdown.clone(),
-                ),
-            ),
-        );
+        queues.work("queue.deliveries", Class::Delivery, Arc::new(deliveries), DELIVERIES);
         let reception = Reception {
             desk: everything.clone(),
             viewers: hub.clone(),
@@ -284,21 +259,7 @@ impl App {
                 intake,
                 max_attempts: config.queue.max_attempts,
             };
-            tasks.spawn(
-                "queue.arrivals",
-                OnExit::ShutDown,
-                holding(
-                    &in_use,
-                    worker::run(
-                        store.queue.clone(),
-                        Class::Arrival,
-                        store.hints.clone(),
-                        Arc::new(worker),
-                        worker::Limits { concurrency: ARRIVALS, grace },
-                        shutdown.clone(),
-                    ),
-                ),
-            );
+            queues.work("queue.arrivals", Class::Arrival, Arc::new(worker), ARRIVALS);
         }
         {
             let (store, channels, shutdown) = (store.clone(), channels.clone(), shutdown.clone());
@@ -361,7 +322,7 @@ impl App {
                 tracing::error!(error = %chain(&error), "the API has ended");
             }
         };
-        tasks.spawn("api", OnExit::ShutDown, holding(&in_use, serving));
+        queues.hold("api", serving);
         Ok(Self {
             store,
             owner,
@@ -393,18 +354,6 @@ impl App {
     /// Says that it is about to stop.
     pub fn drain(&self) {
         self.readiness.draining();
-    }
-}
-
-/// Runs a future that keeps what is in use.
-fn holding<F: Future<Output = ()>>(
-    in_use: &Arc<DropGuard>,
-    future: F,
-) -> impl Future<Output = ()> + use<F> {
-    let held = Arc::clone(in_use);
-    async move {
-        future.await;
-        drop(held);
     }
 }
 

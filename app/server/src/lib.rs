@@ -18,6 +18,7 @@ mod plugin_news;
 pub mod plugins;
 mod private;
 mod questions;
+mod queues;
 pub mod reload;
 mod say;
 mod speech;
