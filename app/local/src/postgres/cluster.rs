@@ -81,13 +81,19 @@ fn initdb(dir: &Path, binaries: &Binaries, account: &Account) -> Result<(), Post
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let path = dir.to_owned();
-    Err(if is_disk_full(&said) {
+    Err(why(&String::from_utf8_lossy(&output.stderr), dir, account))
+}
+
+/// What `initdb` complains about.
+fn why(said: &str, dir: &Path, account: &Account) -> PostgresError {
+    let (said, path) = (said.trim().to_owned(), dir.to_owned());
+    if is_disk_full(&said) {
         PostgresError::DiskFull { path }
+    } else if said.contains("could not look up effective user ID") {
+        PostgresError::Nameless { uid: account.uid }
     } else {
         PostgresError::Initdb { path, said }
-    })
+    }
 }
 
 /// Removes what interrupted attempts left. A fresh name is used for each attempt because an
@@ -117,4 +123,26 @@ fn sync(path: &Path) -> Result<(), PostgresError> {
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(PostgresError::io("bring to disk", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_initdb_complains_about_comes_with_a_remedy() {
+        let mut account = Account::ourselves();
+        account.uid = 47110;
+        let check = |said: &str, expected: &str| {
+            let told = why(said, Path::new("/data/pg"), &account).to_string();
+            assert!(told.contains(expected), "{told}");
+        };
+        // As it says it.
+        check(
+            "initdb: could not look up effective user ID 47110: user does not exist\n",
+            "`useradd --uid 47110 famulus`",
+        );
+        check("could not write: No space left on device", "free some space");
+        check("something else", "initdb could not create the database in /data/pg: something else");
+    }
 }

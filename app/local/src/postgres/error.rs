@@ -57,6 +57,12 @@ pub enum PostgresError {
          it as; create one with `useradd --system famulus`"
     )]
     NoUnprivilegedUser,
+    /// The user under which the server would run is a number alone.
+    #[error(
+        "Postgres wants a name for the user that it runs as, and user id {uid} has none here; make one with \
+         `useradd --uid {uid} famulus` as root, or set DATABASE_URL to a server elsewhere"
+    )]
+    Nameless { uid: u32 },
     /// The data belong to someone else.
     #[error(
         "{} belongs to user id {owner}, but this process runs as user id {user}; start famulus as \
