@@ -126,8 +126,13 @@ pub(crate) fn manage(life: &Life, memo: &Memo<'_>) -> Result<String, Halt> {
 fn permit(offer: &Value, internet: bool, memo: &Memo<'_>) -> Result<String, Halt> {
     let name = offer["plugin"].as_str().unwrap_or_default();
     let mut arguments = json!({"action": "permit", "name": name, "revision": offer["revision"]});
-    if internet {
+    // An update may do what the owner said yes to.
+    let until_now = &offer["until_now"];
+    if internet || until_now["network"] == "internet" {
         arguments["internet"] = true.into();
+    }
+    if until_now["tools"].is_array() {
+        arguments["tools"] = until_now["tools"].clone();
     }
     let mut said = end_of(name, &memo.call("manage_plugins", arguments)?, "serves");
     for tool in offer["tools"].as_array().into_iter().flatten() {

@@ -40,10 +40,19 @@ impl World {
                 "keys": [{"key": "sugar", "description": "Spoons."}], "instructions": "Buy tea.",
             })),
             ("manage_plugins", "install") => ToolOutput::Error("there is no repository".into()),
+            ("manage_plugins", "permit") if text("name") == "coffee" => {
+                let rights = (&arguments["internet"], &arguments["tools"]);
+                assert_eq!(rights, (&json!(true), &json!(["brew"])));
+                json(json!({"plugin": "coffee", "ready": true}))
+            }
             ("manage_plugins", "permit") if arguments["internet"] == json!(true) => {
                 json(json!({"plugin": "tea", "not_ready": "its init script failed"}))
             }
             ("manage_plugins", "permit") => json(json!({"plugin": "tea", "ready": true})),
+            ("manage_plugins", "update") if text("name") == "coffee" => json(json!({
+                "plugin": "coffee", "revision": "r2",
+                "until_now": {"tools": ["brew"], "network": "internet"},
+            })),
             ("manage_plugins", "update") => json(json!({"plugin": "tea", "nothing_new": true})),
             ("manage_plugins", "rollback") => json(json!({"plugin": "tea", "building": "a while"})),
             ("manage_plugins", "configure") => json(json!({"set": text("key")})),

@@ -15,6 +15,8 @@ fn a_plugin_is_brought_and_what_became_of_it_is_told() {
     let said = chat.say(&format!("{install} with the internet"));
     assert!(said.contains("`tea`: its init script failed"), "{said}");
     assert_eq!(chat.say("Update tea"), "`tea` is the newest already.");
+    // It may do what it was permitted before.
+    assert_eq!(chat.say("Update coffee"), "`coffee` serves.");
     assert_eq!(chat.say("Roll back tea"), "`tea`: a while");
     assert_eq!(chat.say("Set sugar of tea to 2"), "`tea` has its `sugar` now.");
     assert_eq!(chat.say("Remove the plugin tea"), "`tea` is gone, with its files and its keys.");

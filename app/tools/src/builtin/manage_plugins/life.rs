@@ -1,6 +1,6 @@
 //! The life of plugins, as the owner has it by way of a model.
 
-use super::{Action, Arguments};
+use super::{Action, Arguments, question};
 use crate::plugins::PluginPorts;
 use crate::tool::{ToolError, json};
 use famulus_core::person::Role;
@@ -57,22 +57,12 @@ pub(super) async fn subject(
     let (name, revision) = (name(asked)?, revision(asked)?);
     let offer = plugins.managed.offer_of(name).await.map_err(refused)?;
     let Some(offer) = offer.filter(|offer| offer.revision == revision) else {
-        // What serves: its rights change.
-        let tools =
-            if asked.tools.is_empty() { "all tools".to_owned() } else { asked.tools.join(", ") };
-        return Ok(Some(format!("let the plugin {name} run {tools}; network: {}", network(asked))));
+        // One of which nothing is permitted is not seen.
+        let seen = plugins.visible().await?;
+        let serving = seen.iter().find(|plugin| plugin.name == name);
+        return Ok(Some(question::of_rights(name, serving, asked)));
     };
-    let tools: Vec<&str> = offer.description.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let tools = if asked.tools.is_empty() { tools.join(", ") } else { asked.tools.join(", ") };
-    let keys: Vec<&str> = offer.description.config.iter().map(|key| key.key.as_str()).collect();
-    let keys = if keys.is_empty() { String::new() } else { format!("; keys: {}", keys.join(", ")) };
-    let commit = offer.commit.as_deref().map(|commit| commit.get(..12).unwrap_or(commit));
-    let commit = commit.map_or_else(String::new, |commit| format!(" (commit {commit})"));
-    Ok(Some(format!(
-        "let the plugin {name} run, from {}{commit}; tools: {tools}{keys}; network: {}",
-        offer.source,
-        network(asked)
-    )))
+    Ok(Some(question::of_offer(&offer, asked)))
 }
 
 pub(super) async fn run(
@@ -178,6 +168,13 @@ pub(super) fn offered(offer: &Offer) -> Result<ToolOutput, ToolError> {
         "keys": keys,
         "next": "nothing of it runs yet: permit this revision, with `internet` if its tools need it",
     });
+    if let Some(before) = &offer.before {
+        shown["changes"] = question::changes(before, &offer.description).into();
+        shown["until_now"] = value!({"tools": offer.permitted, "network": offer.egress.name()});
+        shown["next"] =
+            "what served before goes on: permit this revision, with the rights of until now unless the owner wants others"
+                .into();
+    }
     if let Some(instructions) = &offer.description.instructions {
         shown["instructions"] = plugin::instructions(&offer.plugin, instructions).into();
     }
@@ -260,10 +257,6 @@ fn revision(asked: &Arguments) -> Result<&str, ToolError> {
 fn address(asked: &Arguments) -> Result<&str, ToolError> {
     let url = asked.url.as_deref().map(str::trim);
     url.ok_or_else(|| ToolError::call("`url` is missing; give the git address of the plugin"))
-}
-
-fn network(asked: &Arguments) -> &'static str {
-    if asked.internet { "public addresses" } else { "none" }
 }
 
 pub(super) fn refused(error: ManageError) -> ToolError {

@@ -1,9 +1,11 @@
+use super::life::offered;
 use crate::fake::plugins::digest;
 use crate::fixture::{Bench, call_of};
 use famulus_core::ids::MessageId;
 use famulus_core::message::{Message, MessageRole, Part, PartBody, Provenance};
 use famulus_core::person::Role;
-use famulus_core::tool::{OwnerWords, Verdict};
+use famulus_core::plugin::{Description, Egress, Offer};
+use famulus_core::tool::{OwnerWords, ToolOutput, Verdict};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -86,10 +88,8 @@ async fn who_says_yes_reads_what_it_is_and_what_it_reaches() {
     let revision = offer["revision"].clone();
     let permit =
         json!({"action": "permit", "name": "weather", "revision": revision, "internet": true});
-    let call = call_of("manage_plugins", &permit.to_string());
-    let subject = bench.check(&call).unwrap().subject(&bench.context).await.unwrap();
     assert_eq!(
-        subject,
+        subject(&bench, &permit).await,
         "let the plugin weather run, from https://example.com/weather at HEAD (commit c0ffee00c0ff); \
          tools: roll; keys: sides, key; network: public addresses"
     );
@@ -97,6 +97,80 @@ async fn who_says_yes_reads_what_it_is_and_what_it_reaches() {
     assert_eq!(done, json!({"plugin": "weather", "ready": true}));
     let permitted = format!("Ada permits weather {}: *; internet", digest("weather"));
     assert_eq!(bench.managed.asked.lock()[1], permitted);
+}
+
+/// What is asked before this is permitted.
+async fn subject(bench: &Bench, permit: &Value) -> String {
+    let call = call_of("manage_plugins", &permit.to_string());
+    bench.check(&call).unwrap().subject(&bench.context).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_says_yes_to_an_update_reads_what_is_new() {
+    let mut bench = Bench::new();
+    let url = "https://example.com/weather";
+    bench.context.owner = OwnerWords::new(&[said(&[(url, Provenance::Owner)])]);
+    bench.done("manage_plugins", json!({"action": "install", "url": url, "name": "weather"})).await;
+    let change = |edit: &dyn Fn(&mut Offer, &mut Description)| {
+        let mut offers = bench.managed.offered.lock();
+        let offer = offers.get_mut("weather").unwrap();
+        let mut before = offer.description.clone();
+        before.commit = Some("0123456789abcdef".to_owned());
+        (offer.permitted, offer.egress) = (vec!["*".to_owned()], Egress::Internet);
+        edit(offer, &mut before);
+        offer.before = Some(before);
+    };
+    let permit = json!({"action": "permit", "name": "weather", "revision": digest("weather")});
+    let mut open = permit.clone();
+    open["internet"] = json!(true);
+    let head = "let the new revision of the plugin weather run, from https://example.com/weather at HEAD \
+                (commit c0ffee00c0ff, until now 0123456789ab); ";
+
+    change(&|_, _| {});
+    assert_eq!(
+        subject(&bench, &open).await,
+        format!(
+            "{head}its tools and keys are the same, its files are not; tools that may run: all; \
+             network: public addresses"
+        )
+    );
+    // Less than now is said as well as more.
+    assert!(subject(&bench, &permit).await.ends_with("network: none (until now: public addresses)"));
+
+    change(&|offer, before| {
+        before.tools[0].description = "Threw.".to_owned();
+        before.config.remove(0);
+        before.config[0].key = "password".to_owned();
+        before.instructions = Some("Set it.".to_owned());
+        (offer.permitted, offer.egress) = (vec!["roll".to_owned()], Egress::None);
+    });
+    assert_eq!(
+        subject(&bench, &open).await,
+        format!(
+            "{head}changed tools: roll; new keys: sides, key; keys that go: password; its instructions are \
+             others; tools that may run: all (until now: roll); network: public addresses (until now: none)"
+        )
+    );
+    // The model that asks is told the same.
+    let offer = bench.managed.offered.lock()["weather"].clone();
+    let ToolOutput::Json(told) = offered(&offer).unwrap() else { panic!("no text") };
+    let offer: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(offer["until_now"], json!({"tools": ["roll"], "network": "none"}));
+    assert_eq!(offer["changes"][0], "changed tools: roll");
+    assert!(offer["next"].as_str().unwrap().contains("the rights of until now"), "{offer}");
+}
+
+#[tokio::test]
+async fn who_changes_the_rights_of_what_serves_reads_both() {
+    let bench = Bench::new();
+    let serving = bench.sandboxes.plugins.lock()[2].clone();
+    let permit = json!({"action": "permit", "name": serving.name, "revision": serving.revision,
+        "tools": ["one"], "internet": true});
+    assert_eq!(
+        subject(&bench, &permit).await,
+        "let the plugin weather run; tools that may run: one (until now: look, watch); network: public addresses \
+         (until now: none)"
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod files_tests;
 mod life;
 #[cfg(test)]
 mod life_tests;
+mod question;
 
 use crate::builtin::Ports;
 use crate::plugins::{PluginPorts, described};
