@@ -27,14 +27,24 @@ pub fn run(program: &str, args: &[&str], folder: &Path) {
     assert!(output.status.success(), "{program} {args:?}: {said}");
 }
 
-/// A repository that Pods find as `git://git.example/NAME.git`, and a tree to commit from.
+/// A bare repository beside the node, and a tree to commit from.
 pub struct Repository {
     pub tree: PathBuf,
 }
 
 impl Repository {
+    /// One that Pods find as `git://git.example/NAME.git`.
     pub fn new(name: &str) -> Self {
-        let bare = node().join(format!("internet/git/{name}.git"));
+        Self::below("internet/git", name)
+    }
+
+    /// One that Pods find as `root@git.example:NAME.git`, if they have the key: see [`owner_of_private`].
+    pub fn private(name: &str) -> Self {
+        Self::below("internet/ssh/home", name)
+    }
+
+    fn below(folder: &str, name: &str) -> Self {
+        let bare = node().join(format!("{folder}/{name}.git"));
         let tree = node().join(format!("internet-trees/{name}"));
         for folder in [&bare, &tree] {
             if folder.exists() {
@@ -72,6 +82,12 @@ impl Repository {
         run("git", &commit, &self.tree);
         run("git", &["push", "-q", "origin", "main"], &self.tree);
     }
+}
+
+/// What the owner of private repositories has, as in a Secret: the key, and who the host is.
+pub fn owner_of_private() -> Value {
+    let read = |name: &str| fs::read_to_string(node().join("internet/ssh").join(name)).unwrap();
+    json!({"ssh-privatekey": read("owner"), "known_hosts": read("known_hosts")})
 }
 
 /// The Plugin of the repository of its name, all of whose tools may run. `more` is further fields of the

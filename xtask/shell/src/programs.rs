@@ -30,10 +30,16 @@ pub const PLUGINS: [Program; 5] = [
     Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
     Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] },
     Program { name: "ip", probe: &["ip", "-V"], packages: &["iproute2"] },
-    Program { name: "ssh", probe: &["ssh", "-V"], packages: &["openssh-client"] },
-    // A server without a service of the system's, which would start.
-    Program { name: "dropbear", probe: &["/usr/sbin/dropbear", "-V"], packages: &["dropbear-bin"] },
+    SSH,
+    SSH_SERVER,
 ];
+
+pub const SSH: Program =
+    Program { name: "ssh", probe: &["ssh", "-V"], packages: &["openssh-client"] };
+
+/// Without a service of the system's, which would start.
+pub const SSH_SERVER: Program =
+    Program { name: "dropbear", probe: &["/usr/sbin/dropbear", "-V"], packages: &["dropbear-bin"] };
 
 /// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are
 /// installed; anybody else is told the one command that does it.

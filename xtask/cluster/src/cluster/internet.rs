@@ -22,8 +22,9 @@ use super::build::Programs;
 use super::namespace::Namespaces;
 use super::place::Place;
 use super::processes::Process;
+use super::ssh;
 
-/// The folder of all that it serves: `git` (bare repositories), `index` (packages), `canary`.
+/// The folder of all that it serves: `git` (bare repositories), `ssh` (private ones), `index` (packages), `canary`.
 pub(super) const FOLDER: &str = "internet";
 
 /// Who answers for names there.
@@ -38,13 +39,13 @@ const NETWORK: &str = "internet";
 
 /// A server there, by its name and its address.
 pub(super) struct Host {
-    name: &'static str,
+    pub(super) name: &'static str,
     pub(super) address: &'static str,
 }
 
 /// Whoever gets an answer from it has a way out.
 pub(super) const CANARY: Host = Host { name: "canary.example", address: "198.51.100.10" };
-/// Anonymous `git://`, for reading and for writing.
+/// Anonymous `git://`, for reading and for writing; ssh for who has the key.
 pub(super) const GIT: Host = Host { name: "git.example", address: "198.51.100.11" };
 /// Files over HTTP; below `simple` an index of Python packages, below `private` the same for whoever has
 /// the password in the file `password`.
@@ -81,6 +82,7 @@ pub(super) fn prepare(place: &Place) -> Result<()> {
     // Repositories belong to whoever set them down.
     place.write(&format!("{FOLDER}/home/.gitconfig"), "[safe]\n\tdirectory = *\n")?;
     place.write(&format!("{FOLDER}/Corefile"), corefile(place))?;
+    ssh::prepare(place)?;
     for example in fs::read_dir(root().join("examples/plugins"))? {
         publish(place, &example?.path())?;
     }
@@ -120,7 +122,7 @@ pub(super) fn connect(namespaces: &Namespaces) -> Result<()> {
 }
 
 /// Its servers.
-pub(super) fn servers(place: &Place, programs: &Programs) -> Result<[Process; 4]> {
+pub(super) fn servers(place: &Place, programs: &Programs) -> Result<[Process; 5]> {
     let folder = |path: &str| place.text(&format!("{FOLDER}/{path}"));
     let coredns = programs.path("coredns")?.to_string_lossy().into_owned();
     let canary = format!("{}:80", CANARY.address);
@@ -145,6 +147,7 @@ pub(super) fn servers(place: &Place, programs: &Programs) -> Result<[Process; 4]
             &["busybox", "httpd", "-f", "-p", &canary, "-h", &folder("canary")],
         ),
         git,
+        ssh::server(place),
         server(
             "internet-index",
             &[
@@ -160,7 +163,8 @@ pub(super) fn servers(place: &Place, programs: &Programs) -> Result<[Process; 4]
     ])
 }
 
-fn server(name: &'static str, words: &[&str]) -> Process {
+/// A program in its network.
+pub(super) fn server(name: &'static str, words: &[&str]) -> Process {
     let network = format!("--net=/run/netns/{NETWORK}");
     let args = [network.as_str()].iter().chain(words).map(|word| (*word).to_owned()).collect();
     Process { name, program: "nsenter".into(), args, env: Vec::new() }

@@ -34,6 +34,7 @@ mod processes;
 mod release;
 mod residue;
 mod restart;
+mod ssh;
 mod status;
 mod storage;
 mod suite;

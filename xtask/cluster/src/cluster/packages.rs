@@ -7,7 +7,7 @@ use xtask_shell::programs::{self, Program};
 use super::network::Network;
 
 /// Building and running a node.
-const NODE: [Program; 12] = [
+const NODE: [Program; 14] = [
     Program { name: "a C compiler", probe: &["cc", "--version"], packages: &["build-essential"] },
     Program { name: "pkg-config", probe: &["pkg-config", "--version"], packages: &["pkg-config"] },
     Program {
@@ -28,6 +28,8 @@ const NODE: [Program; 12] = [
     Program { name: "git", probe: &["git", "--version"], packages: &["git"] },
     Program { name: "python3", probe: &["python3", "--version"], packages: &["python3"] },
     Program { name: "busybox", probe: &["busybox", "true"], packages: &["busybox-static"] },
+    programs::SSH,
+    programs::SSH_SERVER,
 ];
 
 /// The policy enforcer compiles its programs for the kernel on the node.

@@ -12,7 +12,7 @@ use super::place::Place;
 use super::wait;
 
 /// The names of all that a node may run, in the order of their start.
-pub(super) const ALL: [&str; 13] = [
+pub(super) const ALL: [&str; 14] = [
     "etcd",
     "kube-apiserver",
     "containerd",
@@ -25,6 +25,7 @@ pub(super) const ALL: [&str; 13] = [
     "internet-dns",
     "internet-canary",
     "internet-git",
+    "internet-ssh",
     "internet-index",
 ];
 

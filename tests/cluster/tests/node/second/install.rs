@@ -9,16 +9,18 @@ use famulus_cluster_tests::kubectl::{self, kubectl, object};
 use famulus_cluster_tests::release;
 
 use super::canary::Canary;
-use super::{KEEPER, database, packages};
+use super::{KEEPER, database, packages, private};
 
 pub(super) const NAME: &str = "second";
 /// The owner's Secret with the configuration of a plugin.
 pub(super) const CONFIG: &str = "keeper-values";
 /// The one with the password for packages.
 const INDEX: &str = "mirror";
+/// The one with what private repositories want.
+const REACH: &str = "reach";
 
 /// Each has letters that an address writes in another way. The root key has 32 bytes.
-const SECRETS: [(&str, &str); 7] = [
+const SECRETS: [(&str, &str); 8] = [
     ("root key", "canary-of+the/root key=012345678"),
     ("token", "canary-of+the/token=0123456789abcdef"),
     ("database password", "canary-of+the/database password=0123"),
@@ -26,6 +28,7 @@ const SECRETS: [(&str, &str); 7] = [
     ("webhook secret", "canary-of+the/webhook secret=0123456"),
     ("configuration", "canary-of+a/plugin's configuration=01"),
     ("password of the index", "canary-of+the/index=password-01"),
+    ("password of repositories", "canary-of+the/repositories=pass"),
 ];
 
 fn secret(namespace: &str, name: &str, values: &Value) -> Value {
@@ -44,7 +47,7 @@ fn config(namespace: &str, name: &str, plugin: &str, values: &Value) -> Value {
 pub(super) async fn install() -> Vec<Canary> {
     let sandbox = format!("{NAME}-sandbox");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}});
-    let [root, token, password, model, hook, given, index] = SECRETS.map(|(_, value)| value);
+    let [root, token, password, model, hook, given, index, reach] = SECRETS.map(|(_, value)| value);
     let in_address = password.replace('+', "%2B").replace('/', "%2F").replace(' ', "%20");
     let in_address = in_address.replace('=', "%3D");
     let place = database::start(password).await;
@@ -81,7 +84,9 @@ pub(super) async fn install() -> Vec<Canary> {
             packages::NPM
         ),
         "--set",
-        &format!("plugins.packages.existingSecret={INDEX}"),
+        &format!(
+            "plugins.packages.existingSecret={INDEX},plugins.repositories.existingSecret={REACH}"
+        ),
         "--set",
         "secrets.rootKey.existingSecret=given-root-key",
         "--set",
@@ -109,7 +114,9 @@ pub(super) async fn install() -> Vec<Canary> {
         .await;
     let values = json!({"api_key": given});
     let credentials = secret(&sandbox, INDEX, &packages::credentials(index));
-    apply(&sandbox, &[config(&sandbox, CONFIG, KEEPER, &values), credentials]).await;
+    let repositories = secret(&sandbox, REACH, &private::credentials(reach));
+    let config = config(&sandbox, CONFIG, KEEPER, &values);
+    apply(&sandbox, &[config, credentials, repositories]).await;
 
     let places = [
         vec![format!("{NAME}/given-root-key")],
@@ -119,6 +126,7 @@ pub(super) async fn install() -> Vec<Canary> {
         vec![format!("{NAME}/given-hook")],
         vec![format!("{sandbox}/keeper-mounted"), format!("{sandbox}/{CONFIG}")],
         vec![format!("{sandbox}/{INDEX}")],
+        vec![format!("{sandbox}/{REACH}")],
     ];
     let canaries = SECRETS.into_iter().zip(places);
     canaries

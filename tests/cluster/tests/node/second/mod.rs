@@ -11,6 +11,7 @@ mod database;
 mod guides;
 mod install;
 mod packages;
+mod private;
 mod told;
 
 use serde_json::json;
@@ -57,6 +58,7 @@ async fn a_second_release_runs_node_follows_the_guides_and_tells_no_secret() {
     examples::ask_for(&release, "slug", json!({})).await;
     guides::ask_for(&release).await;
     packages::ask_for(&release).await;
+    private::ask_for(&release).await;
 
     // npm puts a package in place while it is built, which is there when it is used.
     release.condition("slug", "Ready=True").await;
@@ -69,6 +71,7 @@ async fn a_second_release_runs_node_follows_the_guides_and_tells_no_secret() {
     told::secrets(&release, &canaries).await;
     let mut names = guides::answer(&release).await;
     names.push(packages::answer(&release).await);
+    names.push(private::answer(&release).await);
 
     // The first release sees nothing of this one.
     let first = release::name();
