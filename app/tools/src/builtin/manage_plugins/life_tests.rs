@@ -135,7 +135,9 @@ async fn who_says_yes_to_an_update_reads_what_is_new() {
         )
     );
     // Less than now is said as well as more.
-    assert!(subject(&bench, &permit).await.ends_with("network: none (until now: public addresses)"));
+    assert!(
+        subject(&bench, &permit).await.ends_with("network: none (until now: public addresses)")
+    );
 
     change(&|offer, before| {
         before.tools[0].description = "Threw.".to_owned();
