@@ -222,6 +222,9 @@ mod tests {
     #[tokio::test]
     async fn somebody_who_waited_long_enough_is_told_how_to_look() {
         let peer = Peer::start(Script::default()).await;
+        // However late the clock is looked at, it is not ready before.
+        let building = (PLUGIN, 200, says(false, "Building", None));
+        peer.script().answers.extend(std::iter::repeat_n(building, 10_000));
         let err = Paper::default();
         let mut output = Output::fake(
             Box::new(Paper::default()),
@@ -229,9 +232,9 @@ mod tests {
             Box::new(err.clone()),
             Kind::Plain,
         );
-        let awaited = Awaited { plugin: "dice", revision: Some("new") };
+        let awaited = Awaited { plugin: "weather", revision: Some("new") };
         let patience = Patience { most: Duration::ZERO, ..PATIENCE };
         let ready = until_ready(awaited, patience, &peer.client(), &mut output).await.unwrap();
-        assert!(!ready && err.text().contains("`famulus plugin show dice`"), "{}", err.text());
+        assert!(!ready && err.text().contains("`famulus plugin show weather`"), "{}", err.text());
     }
 }
