@@ -68,6 +68,15 @@ impl Repository {
         }
     }
 
+    /// A tool without parameters: its manifest, and the script that it runs.
+    pub fn tool(&self, name: &str, entrypoint: &str, script: &str) {
+        let manifest = json!({
+            "name": name, "description": "Says it.", "entrypoint": entrypoint, "parameters": {},
+        });
+        self.write(&format!("{name}/manifest.json"), &manifest.to_string());
+        self.write(&format!("{name}/{entrypoint}"), script);
+    }
+
     /// Everything of a folder, with what may be run.
     pub fn copy(&self, folder: &Path) {
         let everything = folder.join(".");

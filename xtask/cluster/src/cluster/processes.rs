@@ -35,8 +35,8 @@ pub(super) const ALL: [&str; 14] = [
 const BEFORE_OTHERS: [&str; 4] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// For programs of a cluster and those that call it, which are all of Go: the collector of garbage begins when
-/// the heap is six times what lives, not twice. Of the processor time of an API server it took three tenths, of
+/// For programs of a cluster and those that call it, nearly all of them of Go: the collector of garbage begins
+/// when the heap is six times what lives, not twice. Of the processor time of an API server it took three tenths, of
 /// a kubelet's nearly half; the memory is there.
 pub(super) const SELDOM: (&str, &str) = ("GOGC", "500");
 

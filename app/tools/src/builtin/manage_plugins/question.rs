@@ -69,7 +69,7 @@ fn differences<T: PartialEq>(
     now: &[T],
     name: impl Fn(&T) -> String,
 ) -> Vec<String> {
-    let find = |all: &'_ [T], one: &T| all.iter().position(|it| name(it) == name(one));
+    let find = |all: &[T], one: &T| all.iter().position(|it| name(it) == name(one));
     let new = now.iter().filter(|one| find(before, one).is_none());
     let changed = now.iter().filter(|one| find(before, one).is_some_and(|at| before[at] != **one));
     let gone = before.iter().filter(|one| find(now, one).is_none());

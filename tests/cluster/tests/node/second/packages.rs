@@ -41,12 +41,9 @@ pub(super) async fn ask_for(release: &Release) {
         "init.sh",
         "#!/bin/sh\nexec npm install --no-audit --no-fund --no-update-notifier --loglevel=error left\n",
     );
-    let tool = json!({
-        "name": "side", "description": "Says it.", "entrypoint": "run.js", "parameters": {},
-    });
-    repository.write("side/manifest.json", &tool.to_string());
-    repository.write(
-        "side/run.js",
+    repository.tool(
+        "side",
+        "run.js",
         "#!/usr/bin/env node\nconsole.log(JSON.stringify({ side: require(\"left\") }));\n",
     );
     repository.push("With a package");

@@ -26,13 +26,10 @@ pub(super) async fn ask_for(release: &Release) {
     let repository = Repository::private(NAME);
     let manifest = json!({"name": NAME, "description": "Is not for everybody."});
     repository.write("manifest.json", &manifest.to_string());
-    let tool = json!({
-        "name": "say", "description": "Says it.", "entrypoint": "run.sh", "parameters": {},
-    });
-    repository.write("say/manifest.json", &tool.to_string());
     // No code of a plugin sees what it was fetched with.
-    repository.write(
-        "say/run.sh",
+    repository.tool(
+        "say",
+        "run.sh",
         "#!/bin/sh\nls -d /run/famulus/repositories 2>/dev/null\nenv | grep -i repositories\necho said\n",
     );
     repository.push("For who has the key");
