@@ -189,14 +189,18 @@ impl Release {
         request.bearer_auth(&self.token).send().await.unwrap().text().await.unwrap()
     }
 
-    /// Waits until a message of the conversation holds this text.
-    pub async fn hears(&self, text: &str) -> Value {
-        until(&format!("a message holds {text:?}"), LONG, async || {
-            let (_, messages) = self.ask(Method::GET, &self.messages(), None).await;
-            let heard = messages.to_string();
-            if heard.contains(text) { Ok(messages) } else { Err(heard) }
+    /// Waits until a message that came by itself holds this text and is answered: what is said before
+    /// that joins its turn.
+    pub async fn hears(&self, text: &str) {
+        until(&format!("a message holds {text:?} and is answered"), LONG, async || {
+            let (_, page) = self.ask(Method::GET, &self.messages(), None).await;
+            let messages = page["messages"].as_array().ok_or_else(|| page.to_string())?;
+            let holds = |it: &Value| it["role"] == "user" && it.to_string().contains(text);
+            let answers = |it: &Value| it["role"] == "assistant" && it["has_text"] == true;
+            let mut after = messages.iter().skip_while(|it| !holds(it));
+            if after.any(answers) { Ok(()) } else { Err(page.to_string()) }
         })
-        .await
+        .await;
     }
 
     /// The path of the conversation's messages.

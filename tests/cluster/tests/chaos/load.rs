@@ -22,6 +22,9 @@ pub(crate) const CLIENTS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// What stands before the id of a call whose result comes by itself.
+const CALL_ID: &str = "is running; its call id is ";
+
 /// How a call may end that was under way when something died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allowed {
@@ -68,7 +71,8 @@ pub(crate) struct Load {
     pub(crate) name: String,
     way: Way,
     clients: Vec<JoinHandle<Conversation>>,
-    late: Conversation,
+    /// One for each call whose result comes by itself: what it says would join another's turn.
+    late: Vec<Conversation>,
     stop: Arc<AtomicBool>,
     answers: Arc<AtomicUsize>,
 }
@@ -98,8 +102,7 @@ impl Load {
                 conversation
             }));
         }
-        let late = way.open().await;
-        Self { name, way, clients, late, stop, answers }
+        Self { name, way, clients, late: Vec::new(), stop, answers }
     }
 
     /// Waits until there are answers to messages that were sent after this.
@@ -114,11 +117,13 @@ impl Load {
 
     /// Begins a call whose result comes by itself.
     pub(crate) async fn later(&mut self, seconds: u32) {
-        let id = format!("{}-late-{}", self.name, self.late.said.len());
+        let id = format!("{}-late-{}", self.name, self.late.len());
         let text = format!("run later of {PLUGIN} with id={id} seconds={seconds}");
-        self.late.say(&self.way, id, text).await;
-        let answer = &self.late.said.last().unwrap().answer;
-        assert!(answer.contains("is running"), "{answer}");
+        let mut conversation = self.way.open().await;
+        conversation.say(&self.way, id, text).await;
+        let answer = &conversation.said[0].answer;
+        assert!(answer.contains(CALL_ID), "{answer}");
+        self.late.push(conversation);
     }
 
     /// Ends it when what was begun is answered, and checks that nothing was lost or doubled.
@@ -136,8 +141,10 @@ impl Load {
                 ended.push((said.id.clone(), said.ended(&messages)));
             }
         }
-        for said in &self.late.said {
-            ended.push((said.id.clone(), self.way.came(&self.late.id, said).await));
+        for conversation in &self.late {
+            for said in &conversation.said {
+                ended.push((said.id.clone(), self.way.came(&conversation.id, said).await));
+            }
         }
         let sent_again: usize = conversations.iter().map(|one| one.sent_again).sum();
         // Reading is a call like others, so what was under way before has ended.
@@ -279,7 +286,7 @@ impl Way {
 
     /// What a late result says, which comes once.
     async fn came(&self, conversation: &str, said: &Said) -> Ended {
-        let call = said.answer.split("its call id is ").nth(1).unwrap();
+        let call = said.answer.split(CALL_ID).nth(1).unwrap();
         let call = call.split_once(". The result").unwrap().0;
         let begins = format!("The result of call {call} has come.");
         let look = async {

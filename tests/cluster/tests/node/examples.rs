@@ -169,7 +169,7 @@ async fn one_run_for_each(release: &Release) {
 async fn later(release: &Release) {
     release.condition("survey", "Ready=True").await;
     let reply = release.chat("run primes of survey with below=5000").await;
-    assert!(reply.contains("is running"), "{reply}");
+    assert!(reply.contains("is running; its call id is"), "{reply}");
     let is_prime = |number: &u32| (2..*number).all(|other| !number.is_multiple_of(other));
     let primes = (2..5000).filter(is_prime).count();
     release.hears(&format!("\\\"primes\\\": {primes}")).await;

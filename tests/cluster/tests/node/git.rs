@@ -112,7 +112,7 @@ async fn a_plugin_from_git_is_configured_used_late_broken_mended_and_pinned() {
 
     // An async tool answers at once, and its result comes by itself.
     let reply = release.chat("run later of greeter").await;
-    assert!(reply.contains("is running"), "{reply}");
+    assert!(reply.contains("is running; its call id is"), "{reply}");
     release.hears("late but well").await;
 
     // A bad commit is refused, and the revision before goes on.

@@ -55,7 +55,7 @@ async fn use_all(release: &Release) {
     let reply = release.chat("run use of keeper with {\"api_key\": 1}").await;
     assert!(reply.contains("api_key"), "{reply}");
     let reply = release.chat("run later of keeper").await;
-    assert!(reply.contains("is running"), "{reply}");
+    assert!(reply.contains("is running; its call id is"), "{reply}");
     release.hears("The result of call").await;
     // A wrong token is refused, and nobody says what the right one is.
     let request = release.client.get(format!("{}/v1/me", release.address));
