@@ -7,6 +7,7 @@
 use crate::pulse::Pulse;
 use anyhow::{Context, Result};
 use famulus_lifecycle::{OnExit, Tasks};
+use memchr::memmem;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
@@ -216,7 +217,7 @@ async fn read_request(reading: &mut OwnedReadHalf) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(16 * 1024);
     loop {
         anyhow::ensure!(reading.read_buf(&mut bytes).await? > 0, "hung up before asking");
-        let Some(end) = find(&bytes, b"\r\n\r\n") else { continue };
+        let Some(end) = memmem::find(&bytes, b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.context("no length")?.trim().parse()?;
@@ -233,8 +234,4 @@ fn mark(body: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(body);
     let inside = text.rsplit_once("[[").and_then(|(_, rest)| rest.split_once("]]"));
     inside.and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
-}
-
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
 }

@@ -2,6 +2,7 @@
 //! library than the image has. Programs name the versions that they ask for as `GLIBC_2.34`.
 
 use anyhow::{Result, bail};
+use memchr::memmem;
 
 /// Refuses a program that asks for more than `most`.
 pub(super) fn check(program: &str, content: &[u8], most: (u32, u32)) -> Result<()> {
@@ -23,7 +24,7 @@ pub(super) fn check(program: &str, content: &[u8], most: (u32, u32)) -> Result<(
 fn newest(content: &[u8]) -> (u32, u32) {
     const MARK: &[u8] = b"GLIBC_";
     let mut newest = (0, 0);
-    for (start, _) in content.windows(MARK.len()).enumerate().filter(|(_, text)| *text == MARK) {
+    for start in memmem::find_iter(content, MARK) {
         let version = &content[start + MARK.len()..];
         let end = version.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.');
         let text = String::from_utf8_lossy(&version[..end.unwrap_or(version.len())]);

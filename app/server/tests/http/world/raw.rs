@@ -1,6 +1,7 @@
 //! A connection on which anything can be sent, and nothing need be read.
 
 use super::soon;
+use memchr::memmem;
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -52,8 +53,7 @@ impl Raw {
         let mut searched: usize = 0;
         let end = loop {
             let begin = searched.saturating_sub(text.len());
-            let mut windows = self.unread[begin..].windows(text.len());
-            if let Some(place) = windows.position(|window| window == text.as_bytes()) {
+            if let Some(place) = memmem::find(&self.unread[begin..], text.as_bytes()) {
                 break begin + place + text.len();
             }
             searched = self.unread.len();

@@ -2,6 +2,7 @@
 
 use super::soon;
 use famulus_core::event::{DeltaKind, Envelope, Event};
+use memchr::memmem;
 
 pub(crate) struct Watcher {
     response: reqwest::Response,
@@ -48,7 +49,7 @@ impl Watcher {
 
     fn take(&mut self) -> Option<Envelope> {
         loop {
-            let end = self.unread.windows(2).position(|two| two == b"\n\n")? + 2;
+            let end = memmem::find(&self.unread, b"\n\n")? + 2;
             let block = String::from_utf8(self.unread.drain(..end).collect()).unwrap();
             if let Some(envelope) = read(&block) {
                 return Some(envelope);
