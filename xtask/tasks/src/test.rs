@@ -68,7 +68,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let binaries = prepare(shell, None, &mut report).await?;
     if checks {
         check::lints(shell).await?;
-        kept::keep(shell).await?;
+        kept::keep()?;
         report.done("lints");
     }
     let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
@@ -94,7 +94,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         }
         beside.finish(shell).await?;
         report.done("what was left of a look at .sqlx");
-        kept::keep(shell).await?;
+        kept::keep()?;
     }
     println!("{}\n{}", report.table(), closing(&args));
     Ok(())
@@ -106,7 +106,7 @@ pub(crate) async fn prepare(
     profile: Option<&str>,
     report: &mut Report,
 ) -> Result<Binaries> {
-    kept::restore(shell).await?;
+    kept::restore()?;
     programs::ensure(shell, &programs::PLUGINS).await?;
     // Tests of the chart render it, and those of plugins run some that are of Python.
     path_of(shell, "helm").await?;
@@ -136,7 +136,7 @@ async fn local(
     report.done("tests of the workspace");
     // A crash is mostly waited for, and what it kills is not what images are made of.
     let images = if extent == Extent::All { Some(start_images(&[])?) } else { None };
-    binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 2, ..way }).await?;
+    binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 3, ..way }).await?;
     report.done("crash harness");
     if let Some(images) = images {
         images.finish(shell).await?;

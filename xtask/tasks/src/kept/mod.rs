@@ -1,9 +1,12 @@
-//! Dependencies that were compiled on this machine before: a clean clone begins with them.
+//! What was compiled on this machine before: a clean clone begins with it.
 //!
 //! What cargo made of other people's crates depends on the lock file, the manifests and the compiler,
 //! not on the place of the clone. It is kept in the cache under a checksum of these; what was made of
-//! our own crates is not. Where there is nothing under it, the newest state will do: a line in a manifest
+//! [our own crates](ours), apart from it. Where there is nothing under it, the newest state will do: a line in a manifest
 //! changes little of it, and cargo builds anew what does not fit.
+
+mod copies;
+mod ours;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +16,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use xtask_shell::workspace::{cache, members, root};
-use xtask_shell::{Shell, digest, output_of};
+use xtask_shell::{digest, output_of};
 
 /// The folders below `target` in which cargo builds for the tests: everything but the look at `.sqlx`, and
 /// that.
@@ -33,7 +36,8 @@ const GENERATION: &str = ".generation";
 const STATES: usize = 2;
 
 /// Begins builds in which nothing of the product was made yet with what was kept.
-pub(crate) async fn restore(shell: &mut Shell) -> Result<()> {
+pub(crate) fn restore() -> Result<()> {
+    ours::restore()?;
     let kept = folder()?;
     for build in BUILDS {
         let (own, to) = (kept.join(build), root().join("target").join(build));
@@ -42,7 +46,7 @@ pub(crate) async fn restore(shell: &mut Shell) -> Result<()> {
         let from = near.unwrap_or(own);
         if from.exists() && !has_product(&to)? {
             clear(&to)?;
-            shell.run(copy(&from, &[".".into()], &to)).await?;
+            copies::bring(&from, &[".".into()], &to)?;
             fs::write(to.join(GENERATION), made.to_string())?;
         }
     }
@@ -102,7 +106,8 @@ fn clear(build: &Path) -> Result<()> {
 
 /// Keeps of each build that is there what is not kept already. A run that fails later has kept it all the same,
 /// so that the next one begins with it.
-pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
+pub(crate) fn keep() -> Result<()> {
+    ours::keep()?;
     let kept = folder()?;
     let all = kept.parent().context("the cache has a folder")?;
     fs::create_dir_all(all)?;
@@ -113,7 +118,7 @@ pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
             continue;
         }
         let making = tempfile::Builder::new().prefix(".making-").tempdir_in(all)?;
-        shell.run(copy(&from, &foreign(&from, &ours)?, making.path())).await?;
+        copies::bring(&from, &foreign(&from, &ours)?, making.path())?;
         fs::write(making.path().join(GENERATION), generation(&from).to_string())?;
         fs::create_dir_all(to.parent().context("a build has a folder")?)?;
         fs::rename(making.keep(), &to)?;
@@ -123,6 +128,11 @@ pub(crate) async fn keep(shell: &mut Shell) -> Result<()> {
 
 /// Where the present state is kept.
 fn folder() -> Result<PathBuf> {
+    Ok(cache().join("dependencies").join(&digest::sha256(&state()?)[..16]))
+}
+
+/// What goes into everything that is compiled: the compiler, lock file and manifests.
+fn state() -> Result<Vec<u8>> {
     let compiler = output_of(Command::new("rustc").arg("-vV"))?;
     let listed = output_of(Command::new("git").current_dir(root()).args([
         "ls-files",
@@ -137,7 +147,7 @@ fn folder() -> Result<PathBuf> {
             all.extend(file.bytes().chain([b'\n']).chain(fs::read(path)?));
         }
     }
-    Ok(cache().join("dependencies").join(&digest::sha256(&all)[..16]))
+    Ok(all)
 }
 
 fn names_of_ours() -> Result<BTreeSet<String>> {
@@ -170,14 +180,6 @@ fn foreign(build: &Path, ours: &BTreeSet<String>) -> Result<Vec<PathBuf>> {
 fn split(entry: &str) -> Option<(&str, &str)> {
     let (name, rest) = entry.rsplit_once('-')?;
     Some((name, rest.split('.').next()?))
-}
-
-/// Times stay as they are: cargo goes by them.
-fn copy(from: &Path, what: &[PathBuf], to: &Path) -> Command {
-    let mut command = Command::new("cp");
-    command.current_dir(from).args(["--archive", "--parents", "--reflink=auto"]);
-    command.arg("--target-directory").arg(to).args(what);
-    command
 }
 
 /// Removes all but the newest states, and what was left half made.
