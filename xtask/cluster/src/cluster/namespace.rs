@@ -140,13 +140,13 @@ impl Namespaces {
 
     /// Ends the first process, and with it everything inside.
     pub(super) async fn end(self) -> Result<()> {
-        let inside: Vec<u32> = self.processes()?.iter().map(|inside| inside.pid).collect();
+        let inside = self.processes()?;
+        let inside: Vec<Known> = inside.iter().filter_map(|one| Known::of(one.pid)).collect();
         if let Some(pid) = Pid::from_raw(self.first as i32) {
             let _ = kill_process(pid, Signal::KILL);
         }
         wait::until("the end of the cluster's processes", LIMIT, || {
-            let left = inside.iter().filter(|pid| runs(**pid));
-            Ok((left.count() == 0).then_some(()))
+            Ok((!inside.iter().any(Known::is_there)).then_some(()))
         })
         .await
     }
@@ -216,6 +216,28 @@ fn own_ids(pid: u32) -> Option<Vec<u32>> {
     ids.split_whitespace().map(|id| id.parse().ok()).collect()
 }
 
+/// A process of which is known when it began: once it is gone, its id is soon another's.
+#[derive(PartialEq)]
+struct Known {
+    pid: u32,
+    /// Ticks of the kernel's clock.
+    began: u64,
+}
+
+impl Known {
+    /// Nothing when it is gone.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // What stands before is its name, which may hold anything.
+        let (_, fields) = stat.rsplit_once(')')?;
+        Some(Self { pid, began: fields.split_whitespace().nth(19)?.parse().ok()? })
+    }
+
+    fn is_there(&self) -> bool {
+        runs(self.pid) && Self::of(self.pid).as_ref() == Some(self)
+    }
+}
+
 /// Whether a process exists and is not only waiting to be buried.
 fn runs(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -230,4 +252,22 @@ fn is_below(pid: u32, ancestor: u32) -> bool {
         status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
     };
     std::iter::successors(Some(pid), |pid| parent(*pid)).any(|pid| pid == ancestor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_is_not_there_whoever_has_its_id() {
+        let mut sleeps = Command::new("sleep").arg("100").spawn().unwrap();
+        let known = Known::of(sleeps.id()).unwrap();
+        assert!(known.is_there());
+        let before = Known { began: known.began - 1, ..known };
+        assert!(!before.is_there(), "another had the id before");
+        sleeps.kill().unwrap();
+        sleeps.wait().unwrap();
+        assert!(!known.is_there());
+        assert!(Known::of(sleeps.id()).is_none());
+    }
 }
