@@ -23,4 +23,4 @@ pub mod workspace;
 
 pub use famulus_local::{uv, wheel::Wheel, wheel::verify};
 pub use shell::{Shell, Stopped, cargo, output_of};
-pub use start::start;
+pub use start::{own_program, start};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::workspace::FEATURES;
-use xtask_shell::{Shell, cargo};
+use xtask_shell::{Shell, cargo, own_program};
 
 use crate::tidy;
 
@@ -36,7 +36,7 @@ pub(crate) async fn lints(shell: &mut Shell) -> Result<()> {
 /// The freshness of `.sqlx`, looked at beside what mostly waits, in a target folder of its own, since a build
 /// locks its folder.
 pub(crate) fn beside() -> Result<Beside> {
-    let mut queries = Command::new(std::env::current_exe()?);
+    let mut queries = Command::new(own_program()?);
     queries.args(["sqlx", "--check"]);
     Beside::start("sqlx", &queries, Share::Rest)
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use xtask_shell::{Shell, cargo};
+use xtask_shell::{Shell, cargo, own_program};
 
 #[derive(Clone, Copy)]
 pub(crate) enum Other {
@@ -37,7 +37,7 @@ impl Other {
         let mut build = cargo(["build", "--quiet", "--package"]);
         let status = build.arg(self.to_string()).status().context("cannot run cargo")?;
         ensure!(status.success(), "{self} cannot be built");
-        Ok(Command::new(std::env::current_exe()?.with_file_name(self.to_string())))
+        Ok(Command::new(own_program()?.with_file_name(self.to_string())))
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
-use xtask_shell::Shell;
 use xtask_shell::workspace::root;
+use xtask_shell::{Shell, own_program};
 
 use super::place::Place;
 use super::{enter, load};
@@ -61,6 +61,6 @@ pub(super) async fn looked_at(
     inside.env("FAMULUS_TEST_HELM", helm);
     inside.env("FAMULUS_TEST_S3", super::s3(shell).await?);
     inside.env("FAMULUS_TEST_NODE", &place.folder);
-    inside.env("FAMULUS_TEST_XTASK", std::env::current_exe()?);
+    inside.env("FAMULUS_TEST_XTASK", own_program()?);
     Ok(inside)
 }

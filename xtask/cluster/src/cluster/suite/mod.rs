@@ -22,7 +22,7 @@ use anyhow::{Result, bail, ensure};
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
 use xtask_shell::workspace::FEATURES;
-use xtask_shell::{Shell, Stopped, cargo, output_of, space};
+use xtask_shell::{Shell, Stopped, cargo, output_of, own_program, space};
 
 use crate::images;
 
@@ -94,7 +94,7 @@ impl Wanted {
 
     /// The process that does other homes with images that are there.
     fn start(&self, name: &str, homes: &[&Home], stages: &Path) -> Result<Beside> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(own_program()?);
         command.args(["cluster", "suite", "--name", name, "--part-of"]).arg(stages);
         command.args(homes.iter().flat_map(|home| ["--home", home.name]));
         let flags = [("--keep", self.keep), ("--soak", self.soak)];
