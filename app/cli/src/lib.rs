@@ -65,7 +65,6 @@ pub use plugin::PluginArgs;
 pub use queue::QueueArgs;
 pub use schedules::SchedulesArgs;
 pub use status::StatusArgs;
-pub use table::bytes;
 
 use client::Client;
 use output::Output;

@@ -1,12 +1,13 @@
 //! `famulus status`: the server in a few lines.
 
+use famulus_core::amount::bytes;
 use serde_json::Value;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 use crate::queue;
-use crate::table::{bytes, duration, pairs, plain};
+use crate::table::{duration, pairs, plain};
 use crate::wire::Status;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -49,7 +50,8 @@ fn render(status: &Status, address: &str) -> String {
         let mut parts = Vec::new();
         parts.extend(database.version.as_ref().map(|v| format!("Postgres {}", plain(v))));
         parts.extend(database.role.as_ref().map(|role| format!("as {role}")));
-        parts.extend(database.size_bytes.map(bytes));
+        let size = database.size_bytes.and_then(|size| u64::try_from(size).ok());
+        parts.extend(size.map(bytes));
         rows.push(("database", parts.join(", ")));
     }
     if let Some(queue) = &status.queue {

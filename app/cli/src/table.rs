@@ -79,24 +79,6 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Bytes as people say them.
-pub fn bytes(count: i64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if count < 1024 {
-        return format!("{count} bytes");
-    }
-    let mut amount = count as f64 / 1024.0;
-    let mut unit = UNITS[0];
-    for larger in &UNITS[1..] {
-        if amount < 1024.0 {
-            break;
-        }
-        amount /= 1024.0;
-        unit = larger;
-    }
-    format!("{amount:.1} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,9 +111,5 @@ mod tests {
         check(7260.0, "2 h 1 min");
         check(900.0, "15 min");
         check(90_000.0, "1 d 1 h");
-        let check = |count, expected: &str| assert_eq!(bytes(count), expected);
-        check(12, "12 bytes");
-        check(2048, "2.0 KiB");
-        check(5 << 30, "5.0 GiB");
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod accept;
 pub mod agent;
+pub mod amount;
 pub mod approval;
 pub mod blob;
 pub mod clock;

@@ -2,7 +2,6 @@
 
 use super::{
     home::{Opened, Ours},
-    size,
     standing::Verified,
     target::Target,
     turn::one_turn,
@@ -14,7 +13,7 @@ use famulus_backup::{
     manifest::Manifest,
     restore,
 };
-use famulus_core::{Clock, clock::SystemClock};
+use famulus_core::{Clock, amount, clock::SystemClock};
 use famulus_lifecycle::Signals;
 use famulus_local::postgres::Running;
 use famulus_store::{Invariant, ReportKind};
@@ -111,8 +110,8 @@ fn has_room(data_dir: &Path, dump: u64) -> anyhow::Result<()> {
         "a backup is restored into {} to see whether it can be, which may take {}, and there are {}; \
          free some space, or verify it on another machine",
         data_dir.display(),
-        size(wanted),
-        size(free),
+        amount::bytes(wanted),
+        amount::bytes(free),
     );
     Ok(())
 }

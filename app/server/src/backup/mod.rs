@@ -40,7 +40,7 @@ use famulus_backup::{
     backups::{Backup, State, Which},
     take::{Outcome, take},
 };
-use famulus_core::clock::SystemClock;
+use famulus_core::{amount, clock::SystemClock};
 use famulus_lifecycle::Signals;
 use famulus_store::ReportKind;
 use home::At;
@@ -111,7 +111,7 @@ async fn now(opened: &Opened, before_update: bool, signals: &mut Signals) -> any
         return Ok(());
     };
     let place = opened.home.backups.place();
-    say::line(&format!("{name} ({}) in {}", size(manifest.bytes()), place.display()));
+    say::line(&format!("{name} ({}) in {}", amount::bytes(manifest.bytes()), place.display()));
     for words in &manifest.contains {
         say::line(&format!("  holds      {words}"));
     }
@@ -141,7 +141,7 @@ async fn list(opened: &Opened) -> anyhow::Result<()> {
             State::Whole(manifest) => {
                 let sealed = manifest.parts.iter().all(|part| part.encrypted);
                 let sealed = if sealed { "encrypted" } else { "not encrypted" };
-                let (size, version) = (size(manifest.bytes()), &manifest.famulus);
+                let (size, version) = (amount::bytes(manifest.bytes()), &manifest.famulus);
                 format!("{name}  {size:>10}  {sealed}, by famulus {version}")
             }
             State::Damaged(reason) => format!("{name}  damaged: {reason}"),
@@ -160,11 +160,6 @@ fn which(backup: &str, before: Option<jiff::Timestamp>) -> anyhow::Result<Which>
         "--at chooses among backups; write `latest` instead of a name"
     );
     Ok(Which::Named(backup.to_owned()))
-}
-
-/// Bytes, for people.
-fn size(bytes: u64) -> String {
-    famulus_cli::bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
