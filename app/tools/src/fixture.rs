@@ -179,6 +179,7 @@ fn weather() -> Description {
             tool("watch", "Watches.", true, serde_json::json!({})),
             tool("erase", "Not permitted.", false, serde_json::json!({})),
         ],
+        contents: None,
     }
 }
 

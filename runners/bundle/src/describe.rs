@@ -6,6 +6,7 @@ use std::path::Path;
 use famulus_protocol::revision::{Description, INSTRUCTION_LETTERS, ToolDescription};
 use serde_json::{Map, json};
 
+use crate::contents;
 use crate::manifest::{self, PluginManifest, ToolManifest};
 use crate::tree::{Tree, executable};
 
@@ -41,12 +42,13 @@ pub fn describe(
             None
         }
     };
-    let mut tools = Vec::new();
+    let (mut tools, mut scripts) = (Vec::new(), Vec::new());
     let has_init = plugin.as_ref().is_some_and(|plugin| plugin.init.is_some());
     for name in tree.tools()? {
         match manifest::tool(&tree, &name) {
             Ok(tool) => {
                 complaints.extend(entrypoint(&tree, &tool, has_init));
+                scripts.push(format!("{}/{}", tool.name, tool.entrypoint));
                 tools.push(describe_tool(tool));
             }
             Err(complaint) => complaints.push(complaint.to_string()),
@@ -60,6 +62,8 @@ pub fn describe(
         }
         return Err(DescribeError::Manifest(complaints.join("\n")));
     };
+    scripts.extend(plugin.init.as_ref().map(|init| init.entrypoint.clone()));
+    let contents = contents::of(&tree, &scripts)?;
     Ok(Description {
         plugin: plugin.name,
         description: plugin.description,
@@ -69,6 +73,7 @@ pub fn describe(
         commit,
         config: plugin.config,
         tools,
+        contents: Some(contents),
     })
 }
 

@@ -10,6 +10,7 @@
 //! message about a manifest names file, key and remedy.
 
 pub mod archive;
+mod contents;
 mod describe;
 pub mod manifest;
 mod tree;

@@ -129,6 +129,18 @@ pub struct Description {
     pub commit: Option<String>,
     pub config: Vec<ConfigKey>,
     pub tools: Vec<ToolDescription>,
+    /// Nothing in one that was told before there was this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+}
+
+/// What the files of a revision are together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    pub files: u64,
+    pub bytes: u64,
+    /// What its scripts and manifests say that they need of others, in their words and in order.
+    pub packages: Vec<String>,
 }
 
 /// A value that the owner may or must give.

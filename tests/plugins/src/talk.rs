@@ -141,6 +141,10 @@ impl<'a> Talk<'a> {
             let (id, of) = (question["id"].as_str(), question["conversation"].as_str());
             let (id, of) = (id.unwrap_or_default(), of.unwrap_or_default());
             if self.conversation.ends_with(of) {
+                let asks = question.to_string();
+                if asks.contains(" run, from ") && !asks.contains(" in 3 files") {
+                    return Err(format!("it is not said how large it is: {asks}"));
+                }
                 let path = format!("/v1/approvals/{id}");
                 self.home.asked(Method::Post, &path, Some(json!({"decision": decision}))).await?;
             }

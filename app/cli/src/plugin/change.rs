@@ -22,9 +22,15 @@ pub(crate) fn render(offer: &Offer, before: &Description) -> String {
         rows.push(("does", now.description.clone()));
         rows.push(("did", before.description.clone()));
     }
+    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+        rows.push(("size", format!("{has}, before: {had}")));
+    }
     let same = pairs(&rows);
     let mut parts = tools(&before.tools, &now.tools);
     parts.extend(keys(&before.config, &now.config));
+    if before.contents.is_some() {
+        parts.extend(packages(before.packages(), now.packages()));
+    }
     if now.instructions != before.instructions {
         parts.push(match &now.instructions {
             Some(new) => format!("{}, anew\n{}", offer::INSTRUCTIONS, described::indented(new)),
@@ -69,6 +75,13 @@ fn keys(before: &[ConfigKey], now: &[ConfigKey]) -> Vec<String> {
     parts
 }
 
+fn packages(before: &[String], now: &[String]) -> Vec<String> {
+    let told = |what: &str, name: &String| format!("{what} package: {}", one_line(name));
+    let new = now.iter().filter(|name| !before.contains(name)).map(|name| told("new", name));
+    let gone = before.iter().filter(|name| !now.contains(name)).map(|name| told("gone", name));
+    new.chain(gone).collect()
+}
+
 /// Both in full: whoever decides compares for themselves.
 fn changed(what: &str, now: &str, before: &str) -> String {
     if now == before {
@@ -85,6 +98,23 @@ mod tests {
     use super::*;
     use crate::plugin::offer::tests::offered;
     use serde_json::json;
+
+    #[test]
+    fn what_changed_of_packages_and_size_is_told() {
+        let mut offered = offered();
+        let contents =
+            |files, packages: &[&str]| json!({"files": files, "bytes": 10, "packages": packages});
+        let mut earlier = offered["description"].clone();
+        earlier["contents"] = contents(1, &["a", "b"]);
+        offered["description"]["contents"] = contents(2, &["b", "c"]);
+        let offer: Offer = serde_json::from_value(offered).unwrap();
+        let said = render(&offer, &serde_json::from_value(earlier).unwrap());
+        assert!(
+            said.contains("\nsize      10 bytes in 2 files, before: 10 bytes in 1 file\n"),
+            "{said}"
+        );
+        assert!(said.ends_with("\nnew package: c\ngone package: a\n"), "{said}");
+    }
 
     fn check(before: impl Fn(&mut serde_json::Value), expected: &str) {
         let mut earlier = offered()["description"].clone();

@@ -3,6 +3,7 @@
 use famulus_core::visible::make_visible;
 
 use super::described;
+use crate::clean::one_line;
 use crate::table::pairs;
 use crate::wire::Offer;
 
@@ -18,9 +19,13 @@ pub(crate) fn render(offer: &Offer) -> String {
         rows.push(("commit", commit.clone()));
     }
     rows.push(("revision", revision.clone()));
+    if let Some(contents) = &description.contents {
+        rows.push(("size", contents.to_string()));
+    }
     let mut text = pairs(&rows);
     section(&mut text, "Tools", description.tools.iter().map(described::tool));
     section(&mut text, "Configuration", description.config.iter().map(described::key));
+    section(&mut text, "Packages", description.packages().iter().map(|name| one_line(name)));
     if let Some(instructions) = &description.instructions {
         let instructions = described::indented(instructions);
         section(&mut text, INSTRUCTIONS, std::iter::once(instructions));
@@ -80,6 +85,18 @@ pub(crate) mod tests {
              \nConfiguration\nkey (required, secret)\n  Of the service.\n\
              \nInstructions, in the plugin's own words\n  Get a key.\n  Set it.\n"
         );
+    }
+
+    #[test]
+    fn what_it_needs_of_others_and_how_large_it_is_are_told() {
+        let mut offered = offered();
+        let packages = json!(["httpx>=0.27", "left-pad\n^1.3"]);
+        offered["description"] = json!({"plugin": "weather", "description": "d.", "tools": [],
+            "contents": {"files": 1, "bytes": 3072, "packages": packages}});
+        let offer: Offer = serde_json::from_value(offered).unwrap();
+        let said = render(&offer);
+        assert!(said.contains("\nsize      3.0 KiB in 1 file\n"), "{said}");
+        assert!(said.ends_with("\nPackages\nhttpx>=0.27\nleft-pad ^1.3\n"), "{said}");
     }
 
     #[test]

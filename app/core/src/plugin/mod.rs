@@ -26,6 +26,7 @@ pub use template::Template;
 pub use value::value_of;
 
 use crate::StoreError;
+use crate::amount;
 use crate::ids::{AgentId, ConversationId, PersonId};
 use crate::inbound::Address;
 use crate::sandbox::SandboxError;
@@ -34,6 +35,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// Bytes of a bundle at most.
 pub const BUNDLE_BYTES: u64 = 64 * 1024 * 1024;
@@ -51,6 +53,33 @@ pub struct Description {
     #[serde(default)]
     pub config: Vec<ConfigKey>,
     pub tools: Vec<ToolDescription>,
+    /// Nothing in one that was described before there was this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+}
+
+impl Description {
+    /// What it needs of others, as far as it is known.
+    pub fn packages(&self) -> &[String] {
+        self.contents.as_ref().map_or(&[], |contents| contents.packages.as_slice())
+    }
+}
+
+/// What the files of a revision are together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Contents {
+    pub files: u64,
+    pub bytes: u64,
+    /// What its scripts and manifests say that they need of others, in their words and in order.
+    pub packages: Vec<String>,
+}
+
+/// How large it is, in words.
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = if self.files == 1 { "file" } else { "files" };
+        write!(f, "{} in {} {files}", amount::bytes(self.bytes), self.files)
+    }
 }
 
 /// A value that the owner may or must give.

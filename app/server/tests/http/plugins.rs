@@ -78,6 +78,7 @@ pub(crate) async fn describe(world: &World) {
         commit: None,
         config: Vec::new(),
         tools: vec![tool("look", false), tool("watch", true)],
+        contents: None,
     };
     let name = digest("weather");
     let hex = name.strip_prefix("sha256:").unwrap();

@@ -25,6 +25,7 @@ fn describing(plugin: &str) -> Description {
         commit: Some("c0ffee".into()),
         config: Vec::new(),
         tools: Vec::new(),
+        contents: None,
     }
 }
 

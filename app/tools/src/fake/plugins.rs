@@ -305,6 +305,7 @@ impl FakeManaged {
                 commit: None,
                 config: vec![config("sides", false), config("key", true)],
                 tools: vec![tool],
+                contents: None,
             },
             before: None,
             permitted: Vec::new(),

@@ -75,6 +75,7 @@ pub(crate) async fn describe(store: &Store) -> Result<(), famulus_store::Error> 
         commit: None,
         config: Vec::new(),
         tools: vec![tool("count", false), tool("later", true)],
+        contents: None,
     };
     store.describe(&revision(), &description).await.map(|_new| ())
 }

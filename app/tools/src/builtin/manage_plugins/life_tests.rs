@@ -4,7 +4,7 @@ use crate::fixture::{Bench, call_of};
 use famulus_core::ids::MessageId;
 use famulus_core::message::{Message, MessageRole, Part, PartBody, Provenance};
 use famulus_core::person::Role;
-use famulus_core::plugin::{Description, Egress, Offer};
+use famulus_core::plugin::{Contents, Description, Egress, Offer};
 use famulus_core::tool::{OwnerWords, ToolOutput, Verdict};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -134,6 +134,22 @@ async fn who_says_yes_to_an_update_reads_what_is_new() {
              network: public addresses"
         )
     );
+    change(&|offer, before| {
+        let contents = |bytes, packages: &[&str]| {
+            let packages = packages.iter().map(ToString::to_string).collect();
+            Some(Contents { files: 2, bytes, packages })
+        };
+        before.contents = contents(900, &["rich", "httpx>=0.27"]);
+        offer.description.contents = contents(2048, &["rich", "numpy"]);
+    });
+    assert_eq!(
+        subject(&bench, &open).await,
+        format!(
+            "{head}new packages: numpy; packages that go: httpx>=0.27; size: 2.0 KiB in 2 files (until now: \
+             900 bytes in 2 files); tools that may run: all; network: public addresses"
+        )
+    );
+    change(&|offer, before| (offer.description.contents, before.contents) = (None, None));
     // Less than now is said as well as more.
     assert!(
         subject(&bench, &permit).await.ends_with("network: none (until now: public addresses)")

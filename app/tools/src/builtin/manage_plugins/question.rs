@@ -14,10 +14,16 @@ pub(super) fn of_offer(offer: &Offer, asked: &Arguments) -> String {
         let tools = if asked.tools.is_empty() { names(now) } else { asked.tools.join(", ") };
         let new = new.map(|new| format!(" (commit {new})")).unwrap_or_default();
         let keys = listed("keys: ", now.config.iter().map(|key| key.key.as_str()));
-        let keys = keys.map(|keys| format!("; {keys}")).unwrap_or_default();
+        let packages = listed("packages: ", now.packages().iter());
+        let size = now.contents.as_ref().map(|contents| format!("size: {contents}"));
+        let mut told = String::new();
+        for part in [keys, packages, size].into_iter().flatten() {
+            told.push_str("; ");
+            told.push_str(&part);
+        }
         let network = network(asked.internet);
         return format!(
-            "let the plugin {plugin} run, from {source}{new}; tools: {tools}{keys}; network: {network}"
+            "let the plugin {plugin} run, from {source}{new}; tools: {tools}{told}; network: {network}"
         );
     };
     let old = before.commit.as_deref().map(short).filter(|old| Some(old) != new.as_ref());
@@ -49,6 +55,9 @@ pub(super) fn changes(before: &Description, now: &Description) -> Vec<String> {
     let key = |key: &ConfigKey| key.key.clone();
     let mut all = differences("tools", &before.tools, &now.tools, tool);
     all.extend(differences("keys", &before.config, &now.config, key));
+    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+        all.extend(differences("packages", &had.packages, &has.packages, String::clone));
+    }
     for (what, is_same) in [
         ("it describes itself in other words", before.description == now.description),
         ("its instructions are others", before.instructions == now.instructions),
@@ -59,6 +68,14 @@ pub(super) fn changes(before: &Description, now: &Description) -> Vec<String> {
     }
     if all.is_empty() {
         all.push("its tools and keys are the same, its files are not".to_owned());
+    }
+    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+        let (had, has) = (had.to_string(), has.to_string());
+        all.push(if has == had {
+            format!("size: {has}")
+        } else {
+            format!("size: {has} (until now: {had})")
+        });
     }
     all
 }
