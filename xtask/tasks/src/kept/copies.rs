@@ -1,4 +1,4 @@
-//! What was compiled, in two places at once: a program or library is linked, since whoever writes it anew
+//! What was compiled, in two places at once: a library is linked, since whoever writes it anew
 //! makes another file of it, and everything else is copied, since cargo writes into what is there.
 
 use std::fs::{self, File};
