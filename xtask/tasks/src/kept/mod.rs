@@ -2,8 +2,8 @@
 //!
 //! What cargo made of other people's crates depends on the lock file, the manifests and the compiler,
 //! not on the place of the clone. It is kept in the cache under a checksum of these; what was made of
-//! [our own crates](ours), apart from it. Where there is nothing under it, the newest state will do: a line in a manifest
-//! changes little of it, and cargo builds anew what does not fit.
+//! [our own crates](ours), apart from it. Where there is nothing under it, the newest state will do: a line
+//! in a manifest changes little of it, and cargo builds anew what does not fit.
 
 mod copies;
 mod ours;

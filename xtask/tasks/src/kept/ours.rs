@@ -1,8 +1,8 @@
 //! What cargo made of our own crates: a clean clone begins with it where an earlier one stood.
 //!
 //! Cargo goes by the times of files, and those of a clone are all new. Whether a file is the one that was
-//! compiled is told by its checksum: one that is has its former time back, and cargo builds what uses any
-//! other. That goes for sources, which the compiler names one by one. Where another file differs, or the place,
+//! compiled is told by its checksum: one that is has its former time back, any other is written anew, and cargo
+//! builds what uses it. That goes for sources, which the compiler names one by one. Where another file differs, or the place,
 //! the compiler or a manifest, nothing is used: who reads a file while compiling need not say so.
 
 use std::collections::BTreeMap;
@@ -62,11 +62,16 @@ fn put_away(tree: &Path, kept: &Path) -> Result<()> {
 
 fn bring_back(kept: &Path, tree: &Path) -> Result<()> {
     copies::bring(kept, &parts(kept), &build(tree))?;
-    let now = files(tree)?;
-    for (name, (checksum, time)) in read(&kept.join(FILES))? {
-        if now.get(&name).is_some_and(|(present, _)| *present == checksum) {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(time);
-            File::open(tree.join(&name))?.set_modified(time)?;
+    let kept = read(&kept.join(FILES))?;
+    for (name, (present, _)) in files(tree)? {
+        let path = tree.join(&name);
+        match kept.get(&name) {
+            Some((checksum, time)) if *checksum == present => {
+                let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(*time);
+                File::open(path)?.set_modified(time)?;
+            }
+            // It may be older than the build, as where a clone was moved here.
+            Some(_) | None => fs::write(&path, fs::read(&path)?)?,
         }
     }
     Ok(())
@@ -197,6 +202,10 @@ mod tests {
             fs::remove_dir_all(&tree).unwrap();
             write(&tree, &TREE);
             write(&tree, changed);
+            // A clone may be older than what was built where it stands now.
+            for (name, _) in TREE.iter().chain(changed) {
+                File::open(tree.join(name)).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            }
             bring_back(&kept, &tree).unwrap();
             run(&tree)
         };
