@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::tree::Tree;
 
-/// The lines around what a script says of itself.
-const BLOCK: &str = "# /// script";
+/// The line with which a script begins to say what it needs.
+pub const BLOCK: &str = "# /// script";
 const END: &str = "# ///";
 
 const NPM: &str = "package.json";
-/// Where npm puts what it fetched.
+/// Where npm puts what it fetched, whose own needs came with it.
 const FETCHED: &str = "node_modules";
 
 /// Packages that are named, and the letters of each.
@@ -35,14 +35,13 @@ pub(crate) fn of(tree: &Tree, scripts: &[String]) -> io::Result<Contents> {
             // Links lead to what is counted where it lies, or out of the tree.
             let metadata = entry.metadata()?;
             if metadata.is_dir() {
-                if entry.file_name() != FETCHED {
-                    folders.push(entry.path());
-                }
+                folders.push(entry.path());
             } else if metadata.is_file() {
                 contents.files += 1;
                 contents.bytes += metadata.len();
                 if entry.file_name() == NPM
                     && let Ok(path) = entry.path().strip_prefix(tree.root())
+                    && !path.iter().any(|part| part == FETCHED)
                     && let Ok(text) = tree.read(&path.to_string_lossy())
                 {
                     packages.extend(of_npm(&text));
@@ -62,6 +61,7 @@ pub(crate) fn of(tree: &Tree, scripts: &[String]) -> io::Result<Contents> {
     Ok(contents)
 }
 
+/// One that is no JSON names none.
 fn of_npm(text: &str) -> Vec<String> {
     let manifest: Value = serde_json::from_str(text).unwrap_or_default();
     let all = manifest["dependencies"].as_object().into_iter().flatten();
@@ -146,9 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_tree_count_once_and_links_and_fetched_packages_do_not() {
+    fn all_files_of_the_tree_count_and_links_and_what_fetched_packages_need_do_not() {
         const SCRIPT: &str = "# /// script\n# dependencies = [\"a\"]\n# ///\n";
         const NEEDS: &str = r#"{"dependencies": {"p": "1"}}"#;
+        const FETCHES: &str = r#"{"dependencies": {"q": "1"}}"#;
         let base = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = base.path().join(path);
@@ -158,12 +159,15 @@ mod tests {
         write("manifest.json", "{}");
         write("t/run.py", SCRIPT);
         write("t/package.json", NEEDS);
-        write("t/node_modules/p/package.json", r#"{"dependencies": {"q": "1"}}"#);
+        write("t/node_modules/p/package.json", FETCHES);
         symlink("/etc/passwd", base.path().join("t/link")).unwrap();
         let tree = Tree::open(base.path()).unwrap();
         let scripts = ["t/run.py".to_owned(), "t/not-there".to_owned()];
         let contents = of(&tree, &scripts).unwrap();
-        assert_eq!((contents.files, contents.bytes), (3, (2 + SCRIPT.len() + NEEDS.len()) as u64));
+        assert_eq!(
+            (contents.files, contents.bytes),
+            (4, (2 + SCRIPT.len() + NEEDS.len() + FETCHES.len()) as u64)
+        );
         assert_eq!(contents.packages, ["a", "p@1"]);
         let many: Vec<String> = (0..=MOST).map(|n| format!("\"n{n:0>3}\"")).collect();
         let many = many.join(", ");

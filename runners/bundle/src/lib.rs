@@ -15,5 +15,6 @@ mod describe;
 pub mod manifest;
 mod tree;
 
+pub use contents::BLOCK;
 pub use describe::{DescribeError, describe};
 pub use tree::{Tree, executable};

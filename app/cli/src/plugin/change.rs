@@ -22,14 +22,15 @@ pub(crate) fn render(offer: &Offer, before: &Description) -> String {
         rows.push(("does", now.description.clone()));
         rows.push(("did", before.description.clone()));
     }
-    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+    let contents = before.contents.as_ref().zip(now.contents.as_ref());
+    if let Some((had, has)) = contents {
         rows.push(("size", format!("{has}, before: {had}")));
     }
     let same = pairs(&rows);
     let mut parts = tools(&before.tools, &now.tools);
     parts.extend(keys(&before.config, &now.config));
-    if before.contents.is_some() {
-        parts.extend(packages(before.packages(), now.packages()));
+    if let Some((had, has)) = contents {
+        parts.extend(packages(&had.packages, &has.packages));
     }
     if now.instructions != before.instructions {
         parts.push(match &now.instructions {

@@ -12,14 +12,11 @@ use super::init::{Step, in_tree, words};
 use crate::bundle::Failure;
 use crate::scratch::Scratch;
 use crate::settings::Sandbox;
-use famulus_bundle::Tree;
 use famulus_bundle::manifest::{self, PluginManifest};
+use famulus_bundle::{BLOCK, Tree};
 
 /// How long the packages of one script may take.
 const DEADLINE: Duration = Duration::from_mins(5);
-
-/// The line with which a script begins to say what it needs.
-const BLOCK: &str = "# /// script";
 
 /// Fetches what the entrypoints of the plugin need.
 pub(super) async fn resolve(

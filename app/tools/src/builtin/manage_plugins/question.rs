@@ -55,7 +55,8 @@ pub(super) fn changes(before: &Description, now: &Description) -> Vec<String> {
     let key = |key: &ConfigKey| key.key.clone();
     let mut all = differences("tools", &before.tools, &now.tools, tool);
     all.extend(differences("keys", &before.config, &now.config, key));
-    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+    let contents = before.contents.as_ref().zip(now.contents.as_ref());
+    if let Some((had, has)) = contents {
         all.extend(differences("packages", &had.packages, &has.packages, String::clone));
     }
     for (what, is_same) in [
@@ -69,13 +70,9 @@ pub(super) fn changes(before: &Description, now: &Description) -> Vec<String> {
     if all.is_empty() {
         all.push("its tools and keys are the same, its files are not".to_owned());
     }
-    if let (Some(had), Some(has)) = (&before.contents, &now.contents) {
+    if let Some((had, has)) = contents {
         let (had, has) = (had.to_string(), has.to_string());
-        all.push(if has == had {
-            format!("size: {has}")
-        } else {
-            format!("size: {has} (until now: {had})")
-        });
+        all.push(format!("size: {has}{}", until_now(&has, &had)));
     }
     all
 }
@@ -114,14 +111,15 @@ fn rights(asked: &Arguments, had: &Had<'_>) -> String {
     };
     let (may, might) = (tools(&asked.tools, "all"), tools(had.tools, "none"));
     let (reaches, reached) = (network(asked.internet), network(had.internet));
-    let until_now = |now: &str, before: &str| {
-        if now == before { String::new() } else { format!(" (until now: {before})") }
-    };
     format!(
         "tools that may run: {may}{}; network: {reaches}{}",
         until_now(&may, &might),
         until_now(reaches, reached)
     )
+}
+
+fn until_now(now: &str, before: &str) -> String {
+    if now == before { String::new() } else { format!(" (until now: {before})") }
 }
 
 fn network(internet: bool) -> &'static str {
