@@ -12,6 +12,9 @@ use tokio_util::either::Either;
 /// How a socket is told from an address.
 const UNIX: &str = "unix:";
 
+/// What an [`Endpoint`] is in a variable, for people.
+pub const ENDPOINT: &str = "an address with a port, or `unix:` and the path of a socket";
+
 /// In text `10.0.0.1:80`, or `unix:/run/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use famulus_protocol::{Check, SelfTest};
 use famulus_runner_harness::supervisor::Supervisor;
 
-use crate::scratch::Scratch;
 use crate::self_test;
 use crate::settings::Sandbox;
+use famulus_runner_harness::scratch::Scratch;
 
 /// Tries what every call relies on. `hidden` are files that no tool may read; they are there.
 pub async fn check(sandbox: &Sandbox, hidden: &[PathBuf]) -> SelfTest {

@@ -16,8 +16,8 @@ use famulus_runner_harness::{App, Credentials, Mounted};
 use crate::build::{BuildContext, Bundle, lead};
 use crate::bundle::{Failure, kept};
 use crate::plugin::Plugin;
-use crate::scratch::remove;
 use crate::volume::Volume;
+use famulus_runner_harness::scratch::remove;
 
 /// Makes the tree of a revision.
 pub(crate) async fn fetch_revision(

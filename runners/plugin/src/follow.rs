@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::bundle::Failure;
 use crate::fetch_revision::fetch_revision;
 use crate::plugin::Plugin;
-use crate::probe;
 use crate::settings::Cluster;
 use crate::switch;
-use crate::termination;
 use crate::volume::Volume;
+use famulus_runner_harness::probe;
+use famulus_runner_harness::termination;
 
 /// Between two looks at the mount, and when somebody waits for what it will hold.
 const LOOK: Duration = Duration::from_secs(1);

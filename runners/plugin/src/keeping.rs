@@ -31,7 +31,8 @@ pub struct Keeping {
 
 impl Keeping {
     pub fn new(mount: &Mount, cluster: &Cluster, sandbox: &Sandbox) -> Self {
-        let (volume, home) = (Volume::new(cluster.volume.clone()), sandbox.cache.join("home"));
+        let (volume, home) =
+            (Volume::new(cluster.volume.clone()), sandbox.environment.cache.join("home"));
         Self { volume, home, mount: mount.clone(), is_shared: cluster.shared_volume }
     }
 

@@ -6,7 +6,7 @@
 //! Run ◄── outcome ◄── files out ◄── report ◄── supervisor ◄── entrypoint, in the tool's folder
 //! ```
 //!
-//! Before calls there are the steps that make a tree: [`probe`] looks at the network, [`bundle`] makes
+//! Before calls there are the steps that make a tree: the harness looks at the network, [`bundle`] makes
 //! a revision of a source, [`build`] makes a tree of it; and in a cluster [`follow`] keeps the runner
 //! with what the operator wants.
 //!
@@ -24,24 +24,19 @@ mod carry;
 pub mod check;
 mod config;
 pub mod copying;
-mod environment;
 mod fetch_revision;
 pub mod follow;
 mod keeping;
 mod listen;
 mod outcome;
-mod outputs;
 mod own_files;
 mod parameters;
 mod plugin;
-pub mod probe;
 mod readiness;
 mod run;
-mod scratch;
 mod self_test;
 pub mod settings;
 mod switch;
-pub mod termination;
 mod volume;
 
 pub use build::lead;

@@ -115,7 +115,7 @@ async fn run() -> Result<(), Failed> {
     if telemetry.redactor().add(&secret.bearer).is_err() {
         tracing::warn!("the bearer is so short that it cannot be kept out of the log");
     }
-    let cache = &settings.sandbox.cache;
+    let cache = &settings.sandbox.environment.cache;
     for folder in [cache.join("uv"), cache.join("home")] {
         make(folder)?;
     }

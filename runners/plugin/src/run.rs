@@ -12,14 +12,13 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::budget::BudgetMeter;
-use crate::environment;
 use crate::outcome;
-use crate::outputs::{self, FileStamp, OutputTotals, Outputs};
 use crate::parameters::{Input, Source};
-use crate::scratch::Scratch;
 use crate::settings::Sandbox;
 use famulus_bundle::Tree;
 use famulus_bundle::manifest::ToolManifest;
+use famulus_runner_harness::outputs::{self, FileStamp, OutputTotals, Outputs};
+use famulus_runner_harness::scratch::Scratch;
 
 /// A call that was checked.
 pub(crate) struct Call {
@@ -174,7 +173,7 @@ impl Call {
             .temporary
             .as_ref()
             .map_or_else(|| scratch.clone(), |other| other.path().to_owned());
-        let environment = environment::of(sandbox, &temporary);
+        let environment = sandbox.environment.variables(&temporary);
         let deadlines = sandbox.deadlines;
         let deadline = if self.tool.is_async { deadlines.r#async } else { deadlines.sync };
         Job {

@@ -6,7 +6,6 @@ use famulus_protocol::{Check, Landlock};
 use famulus_runner_harness::supervisor::{Confinement, End, Job, Order, Report, Supervisor};
 use tokio_util::sync::CancellationToken;
 
-use crate::environment;
 use crate::settings::Sandbox;
 
 /// Long for what takes a few milliseconds.
@@ -61,7 +60,7 @@ fn job(sandbox: &Sandbox, scratch: PathBuf, hidden: &[PathBuf]) -> Job {
     let mut write = sandbox.write_to();
     write.push(scratch.clone());
     Job {
-        environment: environment::of(sandbox, &scratch),
+        environment: sandbox.environment.variables(&scratch),
         order: Order {
             program: PathBuf::from("/bin/sh"),
             arguments,

@@ -14,11 +14,11 @@ use famulus_runner::bundle::bundle;
 use famulus_runner::check::check;
 use famulus_runner::copying::{give, take};
 use famulus_runner::is_listened_to;
-use famulus_runner::probe::settle;
 use famulus_runner::settings::{
     BuildSettings, BundleSettings, CopySettings, ProbeSettings, Settings,
 };
-use famulus_runner::termination::{self, Report};
+use famulus_runner_harness::probe::settle;
+use famulus_runner_harness::termination::{self, Report};
 use famulus_runner_harness::{Mount, harden};
 use tokio::time::timeout;
 

@@ -20,12 +20,12 @@ use crate::beneath::Beneath;
 use crate::carry::{self, CarryError};
 use crate::config::Config;
 use crate::plugin::{Plugin, look};
-use crate::scratch::Scratch;
 use crate::self_test;
 use crate::settings::Sandbox;
 use crate::volume::Volume;
 use famulus_bundle::Tree;
 use famulus_bundle::manifest;
+use famulus_runner_harness::scratch::Scratch;
 
 /// How long a moment without calls is waited for before new ones have to wait too.
 const PATIENCE: Duration = Duration::from_mins(1);

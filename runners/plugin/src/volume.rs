@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::beneath::Stamp;
-use crate::scratch::remove;
+use famulus_runner_harness::scratch::remove;
 
 /// The volume of one plugin.
 #[derive(Clone, Debug)]

@@ -46,7 +46,7 @@ pub(crate) struct MeteredCall {
 
 impl BudgetMeter {
     pub(crate) fn new(sandbox: &Sandbox) -> Self {
-        let places = vec![sandbox.plugin.clone(), sandbox.cache.clone()];
+        let places = vec![sandbox.plugin.clone(), sandbox.environment.cache.clone()];
         let (budget, running) = (sandbox.budget, AtomicUsize::new(0));
         Self { budget, places, running, changed: Notify::new(), spent: Mutex::default() }
     }

@@ -10,11 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::metered;
 use crate::bundle::Failure;
-use crate::environment;
-use crate::scratch::Scratch;
 use crate::settings::{Deadlines, Sandbox};
 use famulus_bundle::Tree;
 use famulus_bundle::manifest::PluginManifest;
+use famulus_runner_harness::scratch::Scratch;
 
 /// Runs it, if there is one, and gives what it wrote.
 pub(super) async fn run(
@@ -71,7 +70,7 @@ pub(super) async fn in_tree(
     write.push(folder.clone());
     let packages = &sandbox.packages;
     let read = sandbox.read_from().into_iter().chain(packages.credentials.clone());
-    let told = environment::of(sandbox, &folder).into_iter().chain(packages.environment());
+    let told = sandbox.environment.variables(&folder).into_iter().chain(packages.environment());
     let job = Job {
         environment: told.collect(),
         order: Order {

@@ -22,14 +22,14 @@ use crate::beneath::Beneath;
 use crate::bundle::{BUNDLE_FILE, Failure, REPORT_FILE};
 use crate::carry;
 use crate::config::Config;
-use crate::probe;
-use crate::scratch::remove;
 use crate::settings::{BuildSettings, Sandbox};
-use crate::termination::output;
 use crate::volume::{Record, Volume};
 use famulus_bundle::archive;
 use famulus_bundle::manifest::{self, PluginManifest};
 use famulus_bundle::{Tree, executable};
+use famulus_runner_harness::probe;
+use famulus_runner_harness::scratch::remove;
+use famulus_runner_harness::termination::output;
 
 /// Builds the revision of the step before, and reports.
 pub async fn build(settings: &BuildSettings) -> Built {
@@ -193,7 +193,7 @@ impl BuildContext<'_> {
         let sandbox =
             Sandbox { plugin: link, state: vec![root.to_owned()], ..self.sandbox.clone() };
         for name in ["uv", "home"] {
-            let folder = sandbox.cache.join(name);
+            let folder = sandbox.environment.cache.join(name);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(Failure::disk("the plugin's cache"))?;
         }

@@ -10,10 +10,10 @@ use famulus_runner_harness::supervisor::Supervisor;
 
 use super::init::{Step, in_tree, words};
 use crate::bundle::Failure;
-use crate::scratch::Scratch;
 use crate::settings::Sandbox;
 use famulus_bundle::manifest::{self, PluginManifest};
 use famulus_bundle::{BLOCK, Tree};
+use famulus_runner_harness::scratch::Scratch;
 
 /// How long the packages of one script may take.
 const DEADLINE: Duration = Duration::from_mins(5);
@@ -29,7 +29,7 @@ pub(super) async fn resolve(
     if scripts.is_empty() {
         return Ok(());
     }
-    let Some(uv) = find("uv", &sandbox.path) else {
+    let Some(uv) = find("uv", &sandbox.environment.path) else {
         return Err(Failure::build(format!(
             "{} names packages by `{BLOCK}`, and this image has no uv to fetch them; use one that \
              has",

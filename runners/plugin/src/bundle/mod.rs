@@ -21,9 +21,9 @@ use famulus_protocol::revision::{
 };
 use famulus_runner_harness::{App, AppError, Credentials};
 
-use crate::scratch::remove;
 use crate::settings::BundleSettings;
-use crate::termination::failure;
+use famulus_runner_harness::scratch::remove;
+use famulus_runner_harness::termination::failure;
 
 pub(crate) use source::kept;
 

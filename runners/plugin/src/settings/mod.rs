@@ -8,14 +8,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use famulus_runner_harness::probe::Targets;
 use famulus_runner_harness::supervisor::{OutputLimits, ResourceLimits};
-use famulus_runner_harness::{Endpoint, Limits, RetryPolicy};
+use famulus_runner_harness::{ENDPOINT, Endpoint, Environment, Limits, RetryPolicy};
 use famulus_settings::{Error, Given, Program};
 
 use crate::listen::EVERYWHERE;
 
 pub use packages::Packages;
-pub use steps::{BuildSettings, BundleSettings, CopySettings, ProbeSettings, Targets};
+pub use steps::{BuildSettings, BundleSettings, CopySettings, ProbeSettings};
 
 /// Folders of the system that a tool reads and executes from.
 pub(crate) const SYSTEM: [&str; 13] = [
@@ -38,7 +39,6 @@ const RUNNER: Program =
     Program { prefix: "FAMULUS_RUNNER_", manual: "docs/ARCHITECTURE.md, the runner" };
 
 const NUMBER: &str = "a number";
-const ENDPOINT: &str = "an address with a port, or `unix:` and the path of a socket";
 const FOLDER: &str = "a folder";
 const FOLDERS: &str = "folders with `:` between";
 const SWITCH: &str = "true or false";
@@ -100,10 +100,7 @@ pub struct Sandbox {
     pub scratch: PathBuf,
     /// The folder of folders for concurrent calls, and for what else is temporary.
     pub temporary: PathBuf,
-    /// `uv` and `home` of the plugin.
-    pub cache: PathBuf,
-    pub path: String,
-    pub python: PathBuf,
+    pub environment: Environment,
     /// Folders that a tool may read, beside the system's.
     pub readable: Vec<PathBuf>,
     /// Folders that a tool may write, beside scratch and cache. The plugin's tree, unless said
@@ -243,9 +240,11 @@ impl Sandbox {
         Ok(Self {
             scratch: given.or("SCRATCH", "/tmp".into(), FOLDER)?,
             temporary: given.or("TEMPORARY", "/tmp".into(), FOLDER)?,
-            cache: given.or("CACHE", cache, FOLDER)?,
-            path: given.or("PATH", DEFAULT_PATH.to_owned(), FOLDERS)?,
-            python: given.or("PYTHON", "/opt/python".into(), FOLDER)?,
+            environment: Environment {
+                cache: given.or("CACHE", cache, FOLDER)?,
+                path: given.or("PATH", DEFAULT_PATH.to_owned(), FOLDERS)?,
+                python: given.or("PYTHON", "/opt/python".into(), FOLDER)?,
+            },
             readable: given.list("READABLE", ':', FOLDERS)?.unwrap_or_default(),
             state: given.list("STATE", ':', FOLDERS)?.unwrap_or_else(|| vec![plugin.clone()]),
             plugin,
@@ -275,13 +274,13 @@ impl Sandbox {
 
     /// What every tool may read and execute.
     pub(crate) fn read_from(&self) -> Vec<PathBuf> {
-        let own = [self.plugin.clone(), self.python.clone()];
+        let own = [self.plugin.clone(), self.environment.python.clone()];
         SYSTEM.iter().map(PathBuf::from).chain(own).chain(self.readable.iter().cloned()).collect()
     }
 
     /// What every tool may write, beside the folders of its call.
     pub(crate) fn write_to(&self) -> Vec<PathBuf> {
-        self.state.iter().chain([&self.cache]).cloned().collect()
+        self.state.iter().chain([&self.environment.cache]).cloned().collect()
     }
 }
 

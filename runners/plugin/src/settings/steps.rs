@@ -3,55 +3,19 @@
 //! The containers of a Pod may share their variables, so that a step passes over what is another's.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use famulus_runner_harness::Endpoint;
+use famulus_runner_harness::probe::Targets;
 use famulus_settings::{Error, Given};
 
-use super::{ENDPOINT, FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
+use super::{FOLDER, FOLDERS, RUNNER, SWITCH, Sandbox, SettingsError};
 
 /// Where the kubelet reads how a container ended.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
-/// The port of every kubelet, unless somebody changed it.
-const KUBELET: u16 = 10250;
-
-const ADDRESSES: &str = "addresses with ports, with `,` between";
-
 /// Variables that only a step knows.
 pub(super) const OWN: [&str; 5] = ["BUILD", "WORK", "PLUGINS", "FILES", "REPOSITORIES_CREDENTIALS"];
-
-/// Who is looked at to see whether the network is closed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Targets {
-    /// The app's callback port, which must be reached; on one machine its socket.
-    pub control: Option<Endpoint>,
-    /// Who must not be.
-    pub denied: Vec<SocketAddr>,
-    /// The kubelet of its node, which is told of.
-    pub node: Option<SocketAddr>,
-    /// How long the policies of a new Pod may take to come into force.
-    pub settling: Duration,
-    /// Between two looks at a network that was found closed. A call has an open one for so long at
-    /// most; a look is a request to the app and six packets that nobody answers.
-    pub pause: Duration,
-}
-
-impl Targets {
-    pub(super) fn read(given: &mut Given) -> Result<Self, Error> {
-        Ok(Self {
-            control: given.read("PROBE_CONTROL", ENDPOINT)?,
-            denied: given.list("PROBE_DENIED", ',', ADDRESSES)?.unwrap_or_default(),
-            node: given
-                .read::<IpAddr>("PROBE_NODE", "an IP address")?
-                .map(|node| SocketAddr::new(node, KUBELET)),
-            settling: given.seconds("PROBE_SECONDS", 20.0)?,
-            pause: given.seconds("PROBE_AGAIN_SECONDS", 20.0)?,
-        })
-    }
-}
 
 #[derive(Clone, Debug)]
 pub struct ProbeSettings {
@@ -184,6 +148,10 @@ pub(super) fn termination(given: &mut Given) -> Result<PathBuf, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use famulus_runner_harness::Endpoint;
+
     use super::*;
 
     #[test]
@@ -206,7 +174,7 @@ mod tests {
         assert_eq!(probe.targets.pause, Duration::from_secs(20), "as docs/SECURITY.md says");
         assert_eq!(probe.termination.to_str(), Some(TERMINATION_LOG));
         let build = BuildSettings::read(variables(&given)).unwrap();
-        assert_eq!(build.sandbox.cache.to_str(), Some("/v/cache"));
+        assert_eq!(build.sandbox.environment.cache.to_str(), Some("/v/cache"));
         let error = ProbeSettings::read(variables(&[("PROBE_DENIED", "api")])).unwrap_err();
         let said =
             "FAMULUS_RUNNER_PROBE_DENIED is `api`; write addresses with ports, with `,` between";

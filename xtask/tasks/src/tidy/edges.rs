@@ -107,7 +107,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("famulus-protocol", &[]),
     ("famulus-bundle", &["famulus-protocol"]),
-    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE]),
+    ("famulus-runner-harness", &["famulus-protocol", LIFECYCLE, SETTINGS]),
     ("famulus-launcher", &["famulus-network", "famulus-protocol", "famulus-runner-harness"]),
     ("famulus-network", &["famulus-netguard"]),
     (

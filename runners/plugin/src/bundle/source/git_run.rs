@@ -14,7 +14,7 @@ use super::address::ResolvedRepository;
 use super::credentials;
 use crate::bundle::Failure;
 use crate::settings::{BundleSettings, SYSTEM};
-use crate::termination::clean;
+use famulus_runner_harness::termination::clean;
 
 /// What a server may send at most: a pack is smaller than what is in it, and a repository has more
 /// than a plugin.
@@ -94,7 +94,7 @@ impl Git {
         located: ResolvedRepository,
     ) -> Result<Self, Failure> {
         let folder = settings.work.join("git");
-        crate::scratch::remove(&folder)
+        famulus_runner_harness::scratch::remove(&folder)
             .and_then(|()| fs::create_dir(&folder))
             .map_err(Failure::disk("the work folder"))?;
         let credentials = credentials::give(settings.credentials.as_deref(), &located, &folder)?;

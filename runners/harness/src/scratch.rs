@@ -13,14 +13,14 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// A scratch folder. It is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
     folder: OwnedFd,
 }
 
 impl Scratch {
     /// Makes it anew: what stood at the path is removed.
-    pub(crate) fn make(path: PathBuf) -> io::Result<Self> {
+    pub fn make(path: PathBuf) -> io::Result<Self> {
         remove(&path)?;
         DirBuilder::new().mode(0o700).create(&path)?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -28,16 +28,16 @@ impl Scratch {
         Ok(Self { path, folder })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) fn folder(&self) -> &OwnedFd {
+    pub fn folder(&self) -> &OwnedFd {
         &self.folder
     }
 
     /// Makes a new file in it, whose name was checked.
-    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+    pub fn create(&self, name: &str) -> io::Result<File> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?.into())
@@ -45,7 +45,7 @@ impl Scratch {
 
     /// Makes a new file with these bytes, for tests.
     #[cfg(test)]
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         io::Write::write_all(&mut self.create(name)?, bytes)
     }
 }
@@ -59,7 +59,7 @@ impl Drop for Scratch {
 }
 
 /// Removes whatever stands at the path, also a link and folders that nobody may enter.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     let done = match fs::symlink_metadata(path) {
         Ok(found) if !found.is_dir() => return fs::remove_file(path),
         Ok(_) => fs::remove_dir_all(path),

@@ -8,19 +8,19 @@ use std::path::Path;
 use famulus_protocol::{FILES, FILES_BYTES, OutputFile};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 
-use crate::parameters::is_safe;
+use crate::file_name::is_safe;
 use crate::scratch::Scratch;
 
 /// What the files of one call have come to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OutputTotals {
+pub struct OutputTotals {
     files: u32,
     bytes: u64,
 }
 
 /// Who a file was before the tool ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FileStamp {
+pub struct FileStamp {
     name: String,
     inode: u64,
     bytes: i64,
@@ -29,20 +29,20 @@ pub(crate) struct FileStamp {
 
 /// The files of one run, and what was left out.
 #[derive(Debug, Default)]
-pub(crate) struct Outputs {
-    pub(crate) files: Vec<OutputFile>,
-    pub(crate) notes: Vec<String>,
+pub struct Outputs {
+    pub files: Vec<OutputFile>,
+    pub notes: Vec<String>,
 }
 
 /// Remembers a file that was put there for the tool.
-pub(crate) fn before(name: &str, file: &File) -> io::Result<FileStamp> {
+pub fn before(name: &str, file: &File) -> io::Result<FileStamp> {
     Ok(of(name, &fstat(file)?))
 }
 
 /// Copies the files of the folder to `to`, by their index. Files that were there before and are as
 /// they were are none of the tool's. When all of them are more than 25 MiB with those of earlier
 /// runs, none is taken, and a note says so.
-pub(crate) fn gather(
+pub fn gather(
     scratch: &Scratch,
     before: &[FileStamp],
     to: &Path,

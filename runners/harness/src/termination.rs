@@ -86,19 +86,19 @@ fn halve(text: &mut String) -> bool {
 }
 
 /// A failure with a text that is short and plain.
-pub(crate) fn failure(reason: &str, message: &str) -> BuildFailure {
+pub fn failure(reason: &str, message: &str) -> BuildFailure {
     BuildFailure { reason: reason.to_owned(), message: clean(message, LONGEST_TEXT) }
 }
 
 /// The end of what an init script said.
-pub(crate) fn output(text: &str) -> String {
+pub fn output(text: &str) -> String {
     let text = text.trim();
     let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_OUTPUT));
     text[from..].to_owned()
 }
 
 /// Without what a terminal would take for a command, and not longer than so many bytes.
-pub(crate) fn clean(text: &str, most: usize) -> String {
+pub fn clean(text: &str, most: usize) -> String {
     let plain = |letter: char| if letter == '\n' || !letter.is_control() { letter } else { ' ' };
     let mut text: String = text.trim().chars().map(plain).collect();
     if text.len() > most {

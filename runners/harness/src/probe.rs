@@ -7,17 +7,17 @@
 //! networks let every Pod reach its own node, whatever the policies say.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use famulus_protocol::revision::{Network, Probed};
-use famulus_runner_harness::{App, Endpoint};
+use famulus_settings::{Error, Given};
 use futures::future::{join, join_all};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::settings::Targets;
+use crate::{App, ENDPOINT, Endpoint};
 
 /// Tries of each address that must not be reached.
 const TRIES: u32 = 3;
@@ -39,6 +39,41 @@ const AGAIN: Duration = Duration::from_millis(250);
 
 /// The ids of a process that has no user namespace: all are the node's.
 const ALL_IDS: &str = "0 0 4294967295";
+
+/// The port of every kubelet, unless somebody changed it.
+const KUBELET: u16 = 10250;
+
+const ADDRESSES: &str = "addresses with ports, with `,` between";
+
+/// Who is looked at to see whether the network is closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The app's callback port, which must be reached; on one machine its socket.
+    pub control: Option<Endpoint>,
+    /// Who must not be.
+    pub denied: Vec<SocketAddr>,
+    /// The kubelet of its node, which is told of.
+    pub node: Option<SocketAddr>,
+    /// How long the policies of a new Pod may take to come into force.
+    pub settling: Duration,
+    /// Between two looks at a network that was found closed. A call has an open one for so long at
+    /// most; a look is a request to the app and six packets that nobody answers.
+    pub pause: Duration,
+}
+
+impl Targets {
+    pub fn read(given: &mut Given) -> Result<Self, Error> {
+        Ok(Self {
+            control: given.read("PROBE_CONTROL", ENDPOINT)?,
+            denied: given.list("PROBE_DENIED", ',', ADDRESSES)?.unwrap_or_default(),
+            node: given
+                .read::<IpAddr>("PROBE_NODE", "an IP address")?
+                .map(|node| SocketAddr::new(node, KUBELET)),
+            settling: given.seconds("PROBE_SECONDS", 20.0)?,
+            pause: given.seconds("PROBE_AGAIN_SECONDS", 20.0)?,
+        })
+    }
+}
 
 /// Looks until the network is found closed, or until policies have had their time.
 pub async fn settle(targets: &Targets) -> Probed {
