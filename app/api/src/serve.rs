@@ -19,7 +19,7 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
-    http::Method,
+    http::{Method, header},
     response::{IntoResponse, Response},
 };
 use famulus_core::runner::{Door, Origin};
@@ -43,6 +43,8 @@ const BUFFER: usize = 16 * 1024;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How long the rest of a body is waited for that nobody reads.
 const UNWANTED: Duration = Duration::from_secs(1);
+/// What is read of it, whoever sends it: as much as a message may have.
+const PASSED_OVER: u64 = 1024 * 1024;
 
 /// The API could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -311,7 +313,11 @@ impl Server {
                 parts.extensions.insert(takeover);
                 served(&self.router, Request::from_parts(parts, body)).await
             }
-            Err(problem) => refuse(problem, self.app.api.config.body_bytes_per_second, body).await,
+            Err(problem) => {
+                let waits = parts.headers.contains_key(header::EXPECT);
+                let bytes_per_second = self.app.api.config.body_bytes_per_second;
+                refuse(problem, bytes_per_second, waits, body).await
+            }
         }
     }
 }
@@ -335,12 +341,13 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// A body that nobody reads is not read: the connection ends behind the answer.
-async fn refuse(problem: Problem, bytes_per_second: u64, body: Body) -> Response {
+/// A body that nobody reads is read on for a while: whoever still writes when the connection ends would see that,
+/// and not why. A stranger's that is larger than a message is not; nor one that waits for our word to come.
+async fn refuse(problem: Problem, bytes_per_second: u64, waits: bool, body: Body) -> Response {
     use hyper::body::Body as _;
-    let small = body.size_hint().upper().is_some_and(|bytes| bytes <= BUFFER as u64);
-    if small {
-        // What is here already costs nothing, and the connection can be used again.
+    let is_ours = problem.kind.status().is_server_error();
+    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= PASSED_OVER);
+    if (is_ours || is_small) && !waits {
         body::drain(MinRate::new(UNWANTED, bytes_per_second).pieces(body)).await;
     }
     problem.into_response()
