@@ -10,6 +10,7 @@
 mod cluster;
 mod images;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -32,6 +33,13 @@ enum Task {
     /// Say where a program is, for tasks that need no cluster and no image
     #[command(hide = true)]
     Path { of: Kept },
+    /// Build or fetch what is missing of these, while its user does something else
+    #[command(hide = true)]
+    Programs {
+        /// What a cluster is made of, too
+        #[arg(long)]
+        of_clusters: bool,
+    },
 }
 
 /// A program that is built or fetched when it is missing.
@@ -53,10 +61,22 @@ async fn run(shell: &mut Shell, task: Task) -> Result<()> {
     let path = match task {
         Task::Images(args) => return images::run(shell, args).await,
         Task::Cluster(args) => return cluster::run(shell, args).await,
-        Task::Path { of: Kept::Helm } => cluster::helm(shell).await?,
-        Task::Path { of: Kept::S3 } => cluster::s3(shell).await?,
-        Task::Path { of: Kept::Uv } => images::uv(shell).await?,
+        Task::Path { of } => path(shell, of).await?,
+        Task::Programs { of_clusters } => {
+            for of in [Kept::Helm, Kept::S3, Kept::Uv] {
+                path(shell, of).await?;
+            }
+            return if of_clusters { cluster::build(shell).await } else { Ok(()) };
+        }
     };
     println!("{}", path.display());
     Ok(())
+}
+
+async fn path(shell: &mut Shell, of: Kept) -> Result<PathBuf> {
+    match of {
+        Kept::Helm => cluster::helm(shell).await,
+        Kept::S3 => cluster::s3(shell).await,
+        Kept::Uv => images::uv(shell).await,
+    }
 }

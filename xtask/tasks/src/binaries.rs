@@ -62,11 +62,7 @@ impl<'a> Way<'a> {
 
 impl Binaries {
     /// Builds all tests of the workspace and the programs that they run, by the usual profile or another.
-    pub(crate) async fn build(
-        shell: &mut Shell,
-        tools: Vec<(&'static str, PathBuf)>,
-        profile: Option<&str>,
-    ) -> Result<Self> {
+    pub(crate) async fn build(shell: &mut Shell, profile: Option<&str>) -> Result<Self> {
         let mut command = cargo(["test", "--workspace", "--no-run", "--features", FEATURES]);
         command.args(profile.into_iter().flat_map(|profile| ["--profile", profile]));
         command.args(["--message-format", "json-render-diagnostics"]);
@@ -81,7 +77,13 @@ impl Binaries {
         all.sort_by_cached_key(|tests| {
             Reverse(fs::metadata(&tests.program).map_or(0, |file| file.len()))
         });
-        Ok(Self { all, tools })
+        Ok(Self { all, tools: Vec::new() })
+    }
+
+    /// With variables that name the folders of tools, which nobody needs before a test runs.
+    pub(crate) fn with(mut self, tools: Vec<(&'static str, PathBuf)>) -> Self {
+        self.tools = tools;
+        self
     }
 
     /// They need nothing but the tree.

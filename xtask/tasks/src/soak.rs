@@ -10,7 +10,7 @@ use xtask_shell::workspace::root;
 use xtask_shell::{Shell, cargo, programs, space};
 
 use crate::binaries::{Binaries, Way};
-use crate::test::{SOAK, clusters, prepare, start_images};
+use crate::test::{SOAK, begin, build, clusters, start_images, tools};
 
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
@@ -43,7 +43,9 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
     let profile = wants(Half::Workspace).then_some(PROFILE);
-    let binaries = prepare(shell, profile, &mut report).await?;
+    let others = begin(shell, wants(Half::Installation), &mut report).await?;
+    let binaries = build(shell, profile, &mut report).await?;
+    let binaries = binaries.with(tools(shell, &mut report).await?);
     // Two builds from nothing, which must give the same; beside what mostly waits.
     let images = if wants(Half::Installation) { Some(start_images(&["--twice"])?) } else { None };
     if wants(Half::Workspace) {
@@ -52,6 +54,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     if let Some(images) = images {
         images.finish(shell).await?;
         report.done("what was left of images and their proofs");
+        others.finish(shell).await?;
+        report.done("what was left of the programs of a cluster");
         installation(shell, &binaries, &mut report).await?;
     }
     println!("{}\nok", report.table());

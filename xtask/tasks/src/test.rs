@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! format ─► build ─► lints ─► tests ─► crash harness ─► examples ─► clusters, one beside the other
-//!                                      images                       .sqlx
+//!           programs of others ·············· images ··········      .sqlx
 //! ```
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use xtask_postgres::scratch::Scratch;
@@ -65,12 +66,14 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         tidy::run()?;
         report.done("format and tidiness");
     }
-    let binaries = prepare(shell, None, &mut report).await?;
+    let others = begin(shell, extent == Extent::All, &mut report).await?;
+    let binaries = build(shell, None, &mut report).await?;
     if checks {
         check::lints(shell).await?;
         kept::keep()?;
         report.done("lints");
     }
+    let binaries = binaries.with(tools(shell, &mut report).await?);
     let words: Vec<&str> = ["--skip", SOAK].into_iter().chain(args.filter.as_deref()).collect();
     if extent == Extent::Quick {
         binaries.run(shell, Binaries::is_unit, &Way::of(&words)).await?;
@@ -89,6 +92,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         report.done("examples in the documentation");
         // It takes what clusters leave.
         let beside = check::beside()?;
+        others.finish(shell).await?;
+        report.done("what was left of the programs of a cluster, begun with the build");
         if extent == Extent::All {
             clusters(shell, &[], &mut report).await?;
         }
@@ -100,14 +105,38 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Sees to what tests need, and builds them.
-pub(crate) async fn prepare(
+/// Begins with what is kept of builds, and has what others wrote fetched and compiled beside ours: on a new machine
+/// that takes a quarter of an hour, much of which it waits for somebody's network.
+pub(crate) async fn begin(
+    shell: &mut Shell,
+    of_clusters: bool,
+    report: &mut Report,
+) -> Result<Beside> {
+    kept::restore()?;
+    programs::ensure(shell, &programs::PLUGINS).await?;
+    let mut others = Other::Cluster.command()?;
+    others.arg("programs").args(of_clusters.then_some("--of-clusters"));
+    let others = Beside::start("programs", &others, Share::Rest)?;
+    report.done("what the build needs");
+    Ok(others)
+}
+
+/// Builds all tests.
+pub(crate) async fn build(
     shell: &mut Shell,
     profile: Option<&str>,
     report: &mut Report,
 ) -> Result<Binaries> {
-    kept::restore()?;
-    programs::ensure(shell, &programs::PLUGINS).await?;
+    let binaries = Binaries::build(shell, profile).await?;
+    report.done("build of all tests");
+    Ok(binaries)
+}
+
+/// What tests need of others; who has it built beside is waited for.
+pub(crate) async fn tools(
+    shell: &mut Shell,
+    report: &mut Report,
+) -> Result<Vec<(&'static str, PathBuf)>> {
     // Tests of the chart render it, and those of plugins run some that are of Python.
     path_of(shell, "helm").await?;
     let tools = vec![
@@ -115,10 +144,8 @@ pub(crate) async fn prepare(
         ("FAMULUS_TEST_S3", path_of(shell, "s3").await?),
         ("FAMULUS_TEST_SCHEMATHESIS", schemathesis::obtain(shell).await?),
     ];
-    report.done("what tests need");
-    let binaries = Binaries::build(shell, tools, profile).await?;
-    report.done("build of all tests");
-    Ok(binaries)
+    report.done("what was left of what tests need");
+    Ok(tools)
 }
 
 /// What needs no cluster.

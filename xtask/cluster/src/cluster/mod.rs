@@ -159,13 +159,15 @@ pub(crate) async fn s3(shell: &mut Shell) -> Result<PathBuf> {
     build::Programs::obtain(shell, &[&pins::VERSITYGW]).await?.path("versitygw")
 }
 
+/// What a cluster is made of.
+pub(crate) async fn build(shell: &mut Shell) -> Result<()> {
+    packages::ensure(shell, Network::Cilium).await?;
+    build::Programs::obtain(shell, &pins::ALL).await.map(drop)
+}
+
 pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     match args.task {
-        Task::Build => {
-            packages::ensure(shell, Network::Cilium).await?;
-            build::Programs::obtain(shell, &pins::ALL).await?;
-            Ok(())
-        }
+        Task::Build => build(shell).await,
         Task::Up { which, variant } => {
             up::run(shell, &Place::new(&which.name)?, variant).await?;
             // What is done next there: once, it takes minutes.
