@@ -19,9 +19,16 @@ pub(super) struct Bench {
     pub(super) target: &'static str,
     /// Of the package, with commas.
     pub(super) features: &'static str,
-    /// Whether it starts the program as it is released.
-    pub(super) starts_famulus: bool,
+    /// The programs that it starts as they are released: the first, and what stands beside it.
+    pub(super) starts: &'static [Released],
 }
+
+/// A program of a release: its package and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Released(pub(super) &'static str, pub(super) &'static str);
+
+pub(super) const FAMULUS: Released = Released("famulus-server", "famulus");
+const RUNNER: Released = Released("famulus-runner", "famulus-runner");
 
 /// How often a measurement runs in a full benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +67,7 @@ const STORE: Measurement = Measurement {
         package: "famulus-store",
         target: "durable",
         features: "",
-        starts_famulus: false,
+        starts: &[],
     }),
     asks: "",
     serves: &[],
@@ -75,7 +82,7 @@ const SERVED: Measurement = Measurement {
         package: "famulus-server",
         target: "served",
         features: "",
-        starts_famulus: true,
+        starts: &[FAMULUS, RUNNER],
     }),
     ..STORE
 };
@@ -85,7 +92,7 @@ const KILLS: Measurement = Measurement {
         package: "famulus-server",
         target: "kills",
         features: "harness",
-        starts_famulus: false,
+        starts: &[],
     }),
     often: Often::Once,
     ..STORE
@@ -171,6 +178,13 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         asks: "chat",
         serves: &["c1"],
         extent: Extent::Count(100, 20),
+        ..SERVED
+    },
+    Measurement {
+        name: "plugins",
+        asks: "plugins",
+        serves: &["p1"],
+        extent: Extent::Count(500, 50),
         ..SERVED
     },
     Measurement {

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use xtask_shell::{Shell, cargo, output_of};
 
-use super::plan::{Bench, Measurement, Program};
+use super::plan::{Bench, FAMULUS, Measurement, Program, Released};
 
-/// How the program is built for whoever installs it.
-const RELEASE: [&str; 6] =
-    ["build", "--release", "--package", "famulus-server", "--bin", "famulus"];
+/// How a program is built for whoever installs it.
+fn release(Released(package, name): Released) -> [&'static str; 6] {
+    ["build", "--release", "--package", package, "--bin", name]
+}
 
 /// The programs, each under the name of its target.
 pub(super) struct Programs {
@@ -26,7 +27,7 @@ impl Programs {
         let programs = Self { folder: tempfile::tempdir()? };
         for measurement in measurements {
             let Program::Bench(bench) = measurement.program else { continue };
-            let Bench { package, target, features, starts_famulus } = bench;
+            let Bench { package, target, features, starts } = bench;
             if !programs.path(target).exists() {
                 let arguments = [
                     "bench",
@@ -41,8 +42,10 @@ impl Programs {
                 programs.add(shell, &arguments, "bench", target).await?;
             }
             // Built by itself: beside a benchmark it would get what only tests need.
-            if starts_famulus && !programs.famulus().exists() {
-                programs.add(shell, &RELEASE, "bin", "famulus").await?;
+            for released in starts {
+                if !programs.path(released.1).exists() {
+                    programs.add(shell, &release(*released), "bin", released.1).await?;
+                }
             }
         }
         Ok(programs)
@@ -88,7 +91,7 @@ pub(super) async fn clean_build(shell: &mut Shell) -> Result<Value> {
     shell.run(cargo(["fetch", "--locked"])).await?;
     let folder = tempfile::tempdir_in(xtask_shell::workspace::root().join("target"))?;
     let begun = Instant::now();
-    shell.run(in_folder(cargo(RELEASE), folder.path())).await?;
+    shell.run(in_folder(cargo(release(FAMULUS)), folder.path())).await?;
     Ok(json!({ "seconds": begun.elapsed().as_secs_f64() }))
 }
 

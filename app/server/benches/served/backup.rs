@@ -8,10 +8,11 @@
 
 use crate::{
     caller::Caller,
+    home::Home,
     latency, load,
     request::Request,
     seed,
-    server::{end, pid_of, spawn},
+    server::{end, pid_of},
 };
 use age::secrecy::ExposeSecret as _;
 use anyhow::{Context, Result, bail, ensure};
@@ -22,8 +23,7 @@ use sha2::{Digest, Sha256};
 use sqlx::{Connection as _, PgConnection};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -42,50 +42,6 @@ const SHORT_MIB: u64 = 2 * 1024;
 const QUIET: Duration = Duration::from_secs(30);
 const CONVERSATIONS: usize = 100;
 
-/// The folders of an installation, removed with it.
-struct Home {
-    folder: tempfile::TempDir,
-    famulus: PathBuf,
-    bin_dir: PathBuf,
-    recipient: String,
-}
-
-impl Home {
-    fn new(request: &Request) -> Result<Self> {
-        let folder = tempfile::tempdir_in(&request.disk)?;
-        // The user of the private Postgres goes through.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-        let key = age::x25519::Identity::generate();
-        fs::write(folder.path().join("key"), key.to_string().expose_secret())?;
-        let (famulus, bin_dir) = (request.famulus.clone(), request.bin_dir.clone());
-        Ok(Self { folder, famulus, bin_dir, recipient: key.to_public().to_string() })
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.famulus);
-        command
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("FAMULUS_DATA_DIR", self.at("data"))
-            .env("FAMULUS_DATABASE__BIN_DIR", &self.bin_dir)
-            .env("FAMULUS_API__LISTEN", "127.0.0.1:0")
-            .env("FAMULUS_API__INTERNAL_LISTEN", "127.0.0.1:0")
-            .env("FAMULUS_API__REQUESTS_PER_SECOND", "1000")
-            .env("FAMULUS_BACKUP__FOLDER", self.at("backups"))
-            .env("FAMULUS_BACKUP__RECIPIENT", &self.recipient)
-            .env("FAMULUS_BACKUP__IDENTITY_FILE", self.at("key"))
-            .env("FAMULUS_BACKUP__EVERY_HOURS", "0")
-            .env("FAMULUS_TELEMETRY__LOG", "error")
-            .stdin(Stdio::null());
-        command
-    }
-}
-
 /// What a process took, from its start to its end.
 struct Took {
     seconds: f64,
@@ -94,10 +50,16 @@ struct Took {
 }
 
 pub(crate) async fn measure(request: &Request) -> Result<Value> {
+    let key = age::x25519::Identity::generate();
     let home = Home::new(request)?;
-    let mut up = tokio::process::Command::from(home.command(&["up"]));
-    up.stdout(Stdio::piped()).kill_on_drop(true);
-    let (process, _said, address) = spawn(up).await?;
+    fs::write(home.at("key"), key.to_string().expose_secret())?;
+    let settings = [
+        ("FAMULUS_BACKUP__FOLDER", home.at("backups").into_os_string()),
+        ("FAMULUS_BACKUP__RECIPIENT", key.to_public().to_string().into()),
+        ("FAMULUS_BACKUP__IDENTITY_FILE", home.at("key").into_os_string()),
+    ];
+    let home = home.with(settings);
+    let (process, _said, address) = home.up().await?;
     let running = Running::find(&home.at("data"))?.context("the private Postgres is not there")?;
     let mut database = PgConnection::connect(&running.url_of(Running::DATABASE)).await?;
     let files = fill(&mut database, request.extent).await?;
@@ -120,7 +82,7 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
             floors.push(alone()?);
             ours.push(backed_up()?);
         }
-        let owner = Caller::new(address, fs::read_to_string(home.at("data/token"))?.trim())?;
+        let owner = home.owner(address)?;
         load = meanwhile(&home, &owner, &running.url_of(Running::DATABASE)).await?;
     } else {
         // Whatever has to come from the disk comes in ours.

@@ -42,11 +42,25 @@ impl Caller {
         Ok(answer["stopped"].as_array().map_or(0, Vec::len))
     }
 
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        let request = self.http.get(format!("http://{}{path}", self.address));
+        Ok(serde_json::from_slice(&self.bytes(path, request).await?)?)
+    }
+
+    /// The lines that are answered.
+    pub(crate) async fn read(&self, path: &str, body: &Value) -> Result<String> {
+        let request = self.http.post(format!("http://{}{path}", self.address)).json(body);
+        Ok(String::from_utf8(self.bytes(path, request).await?)?)
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        let url = format!("http://{}{path}", self.address);
-        let response = self.http.post(url).bearer_auth(&self.token).json(body).send().await?;
+        Ok(serde_json::from_str(&self.read(path, body).await?)?)
+    }
+
+    async fn bytes(&self, path: &str, request: reqwest::RequestBuilder) -> Result<Vec<u8>> {
+        let response = request.bearer_auth(&self.token).send().await?;
         let (status, bytes) = (response.status(), response.bytes().await?);
-        ensure!(status.is_success(), "POST {path}: {status}: {}", String::from_utf8_lossy(&bytes));
-        Ok(serde_json::from_slice(&bytes)?)
+        ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&bytes));
+        Ok(bytes.into())
     }
 }

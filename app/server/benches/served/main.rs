@@ -1,4 +1,4 @@
-//! What the shipped program costs: memory, size, start, viewers, backups, and how soon a stop takes
+//! What the shipped program costs: memory, size, start, viewers, backups, plugins, and how soon a stop takes
 //! effect.
 //!
 //! One measurement per process, started by `cargo xtask bench` as `served NAME REQUEST`, where
@@ -20,10 +20,12 @@ mod caller;
 mod chat;
 mod crowd;
 mod footprint;
+mod home;
 mod latency;
 mod load;
 mod memory;
 mod model;
+mod plugins;
 mod pulse;
 mod request;
 mod seed;
@@ -75,6 +77,7 @@ async fn measure(name: &str, request: &Request) -> Result<Value> {
         "chat" => chat::measure(request).await,
         "start" => start::measure(request).await,
         "backup" => backup::measure(request).await,
+        "plugins" => plugins::measure(request).await,
         "size" => size::measure(request),
         _ => bail!("there is no measurement of this name"),
     }

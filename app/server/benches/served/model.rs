@@ -49,6 +49,8 @@ pub(crate) struct Model {
 struct Shared {
     manner: Mutex<Manner>,
     asked: Mutex<HashMap<u64, Asked>>,
+    /// The newest request.
+    last: Mutex<Value>,
 }
 
 /// What is known of the requests under one mark.
@@ -69,7 +71,11 @@ impl Model {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/v1", listener.local_addr()?).parse()?;
         let tasks = Tasks::new();
-        let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
+        let shared = Arc::new(Shared {
+            manner: Mutex::new(manner),
+            asked: Mutex::default(),
+            last: Mutex::default(),
+        });
         let serving = serve(listener, Arc::clone(&shared));
         let shutdown = tasks.token();
         tasks.spawn("model", OnExit::Log, async move {
@@ -87,6 +93,10 @@ impl Model {
 
     pub(crate) fn asked(&self, mark: u64) -> Asked {
         self.shared.asked.lock().get(&mark).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn last(&self) -> Value {
+        self.shared.last.lock().clone()
     }
 
     pub(crate) fn end(&self) {
@@ -127,6 +137,7 @@ async fn answer(socket: TcpStream, shared: &Shared) -> Result<()> {
         request["model"].as_str().unwrap_or_default().clone_into(&mut asked.by);
         asked.requests
     };
+    *shared.last.lock() = request;
     let manner = shared.manner.lock().clone();
     let mut answer = Answer { writing };
     let said = async {

@@ -15,6 +15,7 @@
 
 mod way;
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use famulus_cluster_tests::figures::{self, percentile};
+use famulus_cluster_tests::host::of_pod;
 use famulus_cluster_tests::kubectl::{LONG, kubectl, objects, until};
 use famulus_cluster_tests::release::{Release, inline};
 
@@ -65,6 +67,7 @@ async fn main() {
     }
     for (kind, plugin, _) in kinds {
         warm(&release, kind, plugin).await;
+        waits(&release, kind, plugin).await;
         cold(&release, kind, plugin).await;
     }
     release.delete(&kinds.map(|(_, plugin, _)| plugin)).await;
@@ -100,6 +103,19 @@ async fn warm(release: &Release, kind: &str, plugin: &str) {
     told(&format!("{kind}: {AT_ONCE} calls at once of a concurrent tool, each"), &mut at_once);
     println!("{kind}, a warm call by its parts, means of each round:\n{}", parts.join("\n"));
     println!("| {kind}: API writes of the app in {calls} warm calls | {} |", writes() - before);
+}
+
+/// What all processes of its Pod share of memory while nobody calls it; the pause container is one of them.
+async fn waits(release: &Release, kind: &str, plugin: &str) {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let pods = objects(&release.sandbox, "pods", &runner_of(plugin)).await;
+    let mut kib = 0;
+    for pid in of_pod(&pods[0]) {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap();
+        kib += line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap();
+    }
+    println!("| {kind}: memory of a runner that waits | {:.1} MiB |", kib as f64 / 1024.0);
 }
 
 async fn cold(release: &Release, kind: &str, plugin: &str) {

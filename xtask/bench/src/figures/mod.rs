@@ -3,6 +3,7 @@
 
 mod channels;
 mod footprint;
+mod plugins;
 mod queue;
 mod viewers;
 
@@ -15,5 +16,5 @@ const A_SECOND: Mark = Mark::Absolute(1_000.0);
 
 /// In the order in which they are published.
 pub(super) fn all() -> impl Iterator<Item = &'static Figure> {
-    [queue::ALL, viewers::ALL, channels::ALL, footprint::ALL].into_iter().flatten()
+    [queue::ALL, viewers::ALL, channels::ALL, plugins::ALL, footprint::ALL].into_iter().flatten()
 }
