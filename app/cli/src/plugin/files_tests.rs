@@ -27,7 +27,10 @@ async fn a_plugin_is_made_and_serves_once_it_is_permitted() {
     let create = "/v1/plugins/weather/create";
     peer.script().answers.push((create, 201, offered()));
     let out = good(&connection, "plugin create weather --template empty").await;
-    assert!(out.contains("`famulus plugin permit weather --tools '*' --egress none`"), "{out}");
+    assert!(
+        out.contains("`famulus plugin permit weather --tools '*' --egress none --yes`"),
+        "{out}"
+    );
     peer.script().answers.extend([
         (create, 201, offered()),
         (PERMIT, 202, serves(REVISION)),

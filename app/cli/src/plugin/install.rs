@@ -104,6 +104,7 @@ async fn ask(
     output: &mut Output,
 ) -> Result<bool, Error> {
     let Offer { plugin, revision, description, .. } = offer;
-    let proposal = Proposal { plugin, revision, rights, description: Some(description) };
+    let description = Some(description);
+    let proposal = Proposal { plugin, revision, rights, description, is_all: false };
     Box::pin(propose(&proposal, yes, client, output)).await
 }

@@ -35,7 +35,7 @@ async fn a_plugin_is_installed_once_it_is_permitted() {
         "look(city: string)",
         "key (required, secret)",
         "\n  Set it.",
-        "`famulus plugin permit weather --tools 'look,erase' --egress none`",
+        "nobody could be asked; `famulus plugin permit weather --tools 'look,erase' --egress none --yes`",
     ] {
         assert!(out.contains(part), "{part} in {out}");
     }
@@ -139,6 +139,11 @@ async fn what_is_offered_goes_before_what_serves() {
     let ended = run(&connection, Kind::Plain, "plugin permit weather --yes").await.1;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("`famulus plugin update weather`"), "{error}");
+
+    // Where nobody can be asked nothing is done, and that is a failure of who asked for nothing else.
+    peer.script().answers.push((PLUGIN, 200, serves(REVISION)));
+    let (out, ended) = run(&connection, Kind::Plain, "plugin permit weather").await;
+    assert!(!ended.unwrap() && out.contains("--yes` permits it"), "{out}");
 }
 
 #[tokio::test]

@@ -144,6 +144,8 @@ pub(crate) struct Proposal<'a> {
     pub(crate) rights: Rights,
     /// What the revision is, where that is at hand.
     pub(crate) description: Option<&'a Description>,
+    /// Whether nothing else was to be done: then it failed where nobody could be asked.
+    pub(crate) is_all: bool,
 }
 
 /// Permits what is offered, else changes the rights of what serves.
@@ -162,7 +164,8 @@ pub(crate) async fn run(
     output.note(&format!("· the revision {} of {name} {state}", short(revision)));
     let rights = rights.or(had(&plugin));
     let description = plugin.description.as_ref().filter(|_| serves);
-    propose(&Proposal { plugin: &name, revision, rights, description }, yes, client, output).await
+    let proposal = Proposal { plugin: &name, revision, rights, description, is_all: true };
+    propose(&proposal, yes, client, output).await
 }
 
 /// What a plugin may do now; all its tools, where nothing was permitted yet.
@@ -182,16 +185,23 @@ pub(crate) async fn propose(
     client: &Client,
     output: &mut Output,
 ) -> Result<bool, Error> {
-    let Proposal { plugin, revision, rights, description } = proposal;
+    let Proposal { plugin, revision, rights, description, .. } = proposal;
     if let Some(description) = description {
         rights.check(description)?;
     }
     match yes.consent(&format!("Permit {}? [y/N] ", rights.words()), output).await? {
         Consent::Given => {}
-        Consent::Refused | Consent::NotAsked => {
+        Consent::Refused => {
             let command = rights.command(plugin);
             output.print(&format!("{plugin} is not permitted to run; `{command}` permits it"))?;
             return Ok(true);
+        }
+        Consent::NotAsked => {
+            let command = rights.command(plugin);
+            output.print(&format!(
+                "{plugin} is not permitted to run, for nobody could be asked; `{command} --yes` permits it"
+            ))?;
+            return Ok(!proposal.is_all);
         }
     }
     let Rights { tools, egress } = rights;

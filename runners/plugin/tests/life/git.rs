@@ -77,7 +77,7 @@ async fn a_private_or_silent_host_is_unreachable_in_plain_words() {
     house.order_of("test", daemon.source("plugin.git", "main"), &[]);
     let (reason, message) = house.bundle_failure().await;
     assert_eq!(reason, "SourceUnreachable");
-    assert!(message.contains("127.0.0.1, which is not public"), "{message}");
+    assert!(message.contains("127.0.0.1, which is not public; it leads no further"), "{message}");
     let source = json!({"git": {"url": "git://127.0.0.1:1/x.git", "ref": "main"}});
     house.order_of("test", source, &["127.0.0.1:1".to_owned()]);
     let (reason, message) = house.bundle_failure().await;

@@ -214,7 +214,7 @@ fn spawn() -> Duration {
 /// Requests of the app that change something, by the audit log.
 fn writes() -> usize {
     let node = PathBuf::from(std::env::var("FAMULUS_TEST_NODE").unwrap());
-    let log = std::fs::read_to_string(node.join("audit.log")).unwrap();
+    let log = fs::read_to_string(node.join("audit.log")).unwrap();
     let entries = log.lines().filter(|line| line.contains("famulus:famulus-app"));
     let entries = entries.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_write = |entry: &Value| {

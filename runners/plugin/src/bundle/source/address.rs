@@ -129,11 +129,19 @@ impl Repository {
         if let Some(address) = first_private(&found)
             && !is_allowed
         {
+            let remedy = if address.is_loopback() {
+                "it leads no further than the sandbox; write the address by which other machines reach \
+                 the repository"
+                    .to_owned()
+            } else {
+                let authority = self.authority();
+                format!(
+                    "let the owner name {authority} among the private hosts that builds may reach"
+                )
+            };
             return Err(Failure::unreachable(format!(
-                "the host {} has the address {address}, which is not public; let the owner name \
-                 {} among the private hosts that builds may reach",
-                self.host,
-                self.authority()
+                "the host {} has the address {address}, which is not public; {remedy}",
+                self.host
             )));
         }
         let address = *found.first().ok_or_else(|| {
