@@ -46,7 +46,7 @@ pub(crate) async fn release() -> Release {
 
 /// The way of one client to the app.
 #[derive(Clone)]
-struct Way {
+pub(crate) struct Way {
     client: Client,
     address: String,
     token: String,
@@ -231,7 +231,7 @@ fn ended_with(id: &str, kind: &str, text: &str) -> Ended {
 }
 
 impl Way {
-    fn of(release: &Release) -> Self {
+    pub(crate) fn of(release: &Release) -> Self {
         let Release { client, address, token, .. } = release;
         Self { client: client.clone(), address: address.clone(), token: token.clone() }
     }
@@ -248,7 +248,7 @@ impl Way {
     }
 
     /// One request; with a body comes the key by which it counts once.
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: Method,
         path: &str,
@@ -264,6 +264,9 @@ impl Way {
         }
         let answer = request.send().await.map_err(|error| format!("{error:?}"))?;
         let status = answer.status().as_u16();
+        if status == 204 {
+            return Ok((status, Value::Null));
+        }
         Ok((status, answer.json().await.map_err(|error| format!("{status}: {error:?}"))?))
     }
 

@@ -12,4 +12,5 @@ mod chats;
 mod deaths;
 mod ledger;
 mod load;
+mod managed;
 mod order;
