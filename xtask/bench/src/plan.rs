@@ -177,7 +177,8 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         name: "chat",
         asks: "chat",
         serves: &["c1"],
-        extent: Extent::Count(100, 20),
+        extent: Extent::Count(60, 20),
+        often: Often::Once,
         ..SERVED
     },
     Measurement {

@@ -25,9 +25,11 @@ const SCRIPT: &str =
     "#!/bin/bash\nat=$EPOCHREALTIME\ncat > /dev/null\necho \"{\\\"at\\\": \\\"$at\\\"}\"\n";
 const RUNNER: &str = "famulus-runner";
 /// Calls from nothing, each of which waits until the sandbox before it is gone.
-const COLD: usize = 20;
+const COLD: usize = 10;
 /// What a start or an end leaves to be done is done by then.
 const SETTLED: Duration = Duration::from_secs(2);
+/// A sandbox that was ended by somebody else is not made anew before.
+const HELD_BACK: Duration = Duration::from_secs(7);
 const LOOK: Duration = Duration::from_millis(5);
 /// Plugins of the last question, each with one tool.
 const PLUGINS: usize = 20;
@@ -185,7 +187,7 @@ async fn end_sandboxes(app: i32) -> Result<()> {
         ensure!(begun.elapsed() < Duration::from_secs(30), "a sandbox does not end");
         sleep(LOOK).await;
     }
-    sleep(SETTLED).await;
+    sleep(HELD_BACK).await;
     Ok(())
 }
 
