@@ -30,6 +30,7 @@ pub mod helm;
 pub mod host;
 pub mod internet;
 pub mod kubectl;
+pub mod managed;
 mod reads;
 pub mod release;
 pub mod server;

@@ -82,6 +82,17 @@ const SERVED: Measurement = Measurement {
         package: "famulus-server",
         target: "served",
         features: "",
+        starts: &[FAMULUS],
+    }),
+    ..STORE
+};
+
+/// With the program that runs plugins beside it.
+const WITH_RUNNER: Measurement = Measurement {
+    program: Program::Bench(Bench {
+        package: "famulus-server",
+        target: "served",
+        features: "",
         starts: &[FAMULUS, RUNNER],
     }),
     ..STORE
@@ -186,7 +197,7 @@ pub(super) const MEASUREMENTS: &[Measurement] = &[
         asks: "plugins",
         serves: &["p1"],
         extent: Extent::Count(500, 50),
-        ..SERVED
+        ..WITH_RUNNER
     },
     Measurement {
         name: "footprint",

@@ -74,9 +74,9 @@ pub(crate) async fn measure(request: &Request) -> Result<Value> {
     model.end();
 
     let (floor, warm) = (latency::report(spawns), latency::report(warm));
-    let p50 = |of: &Value| of["p50_ms"].as_f64().unwrap_or_default();
+    let p50 = |of: &Value| of["p50_ms"].as_f64().context("a latency has a median");
     Ok(json!({
-        "over_floor_ms": p50(&warm) - p50(&floor),
+        "over_floor_ms": p50(&warm)? - p50(&floor)?,
         "floor": floor,
         "warm": warm,
         "cold": latency::report(cold),

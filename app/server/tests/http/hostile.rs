@@ -8,10 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-const MIB: usize = 1024 * 1024;
-const PIECE: usize = 64 * 1024;
+pub(crate) const MIB: usize = 1024 * 1024;
 
-fn talkative() -> Setup {
+pub(crate) fn talkative() -> Setup {
     Setup::new(Puppet::new(|_, _| vec![say("Fine.")]))
 }
 
@@ -69,44 +68,8 @@ async fn thirty_megabytes_are_refused_with_the_remedy() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_still_writes_when_it_is_refused_hears_why() {
-    world::run(talkative(), async |world| {
-        let owner = &world.owner;
-        let sent = async |token: &str, bytes: usize| {
-            let mut raw = Raw::connect(owner.address).await;
-            let head = head(token, "POST", "/chat");
-            raw.send(format!("{head}content-length: {bytes}\r\n\r\n")).await;
-            for _ in 0..bytes / PIECE {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                assert!(
-                    raw.send(vec![b' '; PIECE]).await,
-                    "the connection ends before it is heard"
-                );
-            }
-            raw.until("}").await
-        };
-        for _ in 0..5 {
-            let answer = sent("unknown", MIB).await;
-            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
-        }
-        // Nobody can be known, for no fault of theirs.
-        world.database.execute("alter table token rename to away").await;
-        let answer = sent("known-to-nobody-yet", 8 * MIB).await;
-        assert!(answer.starts_with("HTTP/1.1 5") && answer.contains("remedy"), "{answer}");
-        world.database.execute("alter table away rename to token").await;
-        // A stranger's files are not read.
-        let mut raw = Raw::connect(owner.address).await;
-        let head = head("unknown", "POST", "/chat");
-        raw.send(format!("{head}content-length: {}\r\n\r\n", 30 * MIB)).await;
-        let answer = raw.rest().await;
-        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
-    })
-    .await;
-}
-
 /// The head of a request, its last line still open.
-fn head(token: &str, method: &str, path: &str) -> String {
+pub(crate) fn head(token: &str, method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {token}\r\n")
 }
 

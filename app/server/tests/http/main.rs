@@ -14,6 +14,7 @@
 //! | `people` | nobody reaches what is somebody else's |
 //! | `configure` | a value that is given in a chat stands nowhere but with the plugin |
 //! | `hostile` | clients that send too much, or too often, and a full disk |
+//! | `refused` | who is refused before the body is read hears why |
 //! | `room` | how many bodies are held whole at once, and what becomes of the others |
 //! | `viewers` | clients that do not read, or read late |
 //! | `terminal` | `famulus chat` at a terminal, with its keys and its size |
@@ -33,6 +34,7 @@ mod notices;
 mod people;
 mod plugins;
 mod provider;
+mod refused;
 mod reload;
 mod replicas;
 mod rights;

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use famulus_cluster_tests::host::{enter, kill_container_of};
 use famulus_cluster_tests::kubectl::{LONG, objects, tried, until};
+use famulus_cluster_tests::managed::files;
 use famulus_cluster_tests::release::{Release, name};
 
 use crate::load::{self, Way};
@@ -58,7 +59,7 @@ async fn lives(deaths: &Deaths) -> usize {
     let release = load::release().await;
     let mut life = Life { deaths, way: Way::of(&release), release, cut: 0 };
 
-    let source = json!({"source": {"inline": {"files": files("one")}}});
+    let source = json!({"source": {"inline": {"files": files(NAME, "one")}}});
     let first = life.asks(deaths.fetching, Method::POST, "", &source).await;
     life.has_not_run(None).await;
     life.is_permitted(&first).await;
@@ -69,7 +70,7 @@ async fn lives(deaths: &Deaths) -> usize {
     life.asks(deaths.writing, Method::PUT, &format!("/{NAME}/config/token"), &value).await;
     life.comes_to_say(&[VALUE]).await;
 
-    let update = json!({"files": files("two")});
+    let update = json!({"files": files(NAME, "two")});
     let second =
         life.asks(deaths.fetching, Method::POST, &format!("/{NAME}/update"), &update).await;
     assert_ne!(second["revision"], first["revision"]);
@@ -232,22 +233,4 @@ impl Life<'_> {
         })
         .await;
     }
-}
-
-/// Its init script leaves a sign: nothing of it has run while there is none.
-fn files(says: &str) -> Value {
-    let manifest = json!({
-        "name": NAME, "description": "Says what it is.", "init": {"entrypoint": "init.sh"},
-        "config": {"token": {"description": "A token."}},
-    });
-    let tool =
-        json!({"name": "say", "description": "Says it.", "entrypoint": "run.sh", "parameters": {}});
-    let program = format!("#!/bin/sh\necho \"{says}; $(cat ../built); $(cat ../config.json)\"\n");
-    let file = |path: &str, content: String| json!({"path": path, "content": content});
-    json!([
-        file("manifest.json", manifest.to_string()),
-        file("init.sh", format!("#!/bin/sh\necho 'built for {says}' > built\n")),
-        file("say/manifest.json", tool.to_string()),
-        file("say/run.sh", program),
-    ])
 }

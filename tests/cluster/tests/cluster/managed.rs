@@ -1,6 +1,7 @@
 //! The life of a plugin through the assistant: nobody touches a Plugin by hand.
 
 use famulus_cluster_tests::kubectl::{self, LONG, condition, object, objects, until};
+use famulus_cluster_tests::managed::files;
 use famulus_cluster_tests::release::{Release, inline};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,24 +10,6 @@ const NAME: &str = "kept-by-the-app";
 
 /// A value that stands in no object but a Secret.
 const CANARY: &str = "a-canary-of-a-configuration";
-
-/// Its init script leaves a sign: nothing of it has run while there is none.
-fn files(says: &str) -> Value {
-    let manifest = json!({
-        "name": NAME, "description": "Says what it is.", "init": {"entrypoint": "init.sh"},
-        "config": {"token": {"description": "A token."}},
-    });
-    let tool =
-        json!({"name": "say", "description": "Says it.", "entrypoint": "run.sh", "parameters": {}});
-    let program = format!("#!/bin/sh\necho \"{says}; $(cat ../built); $(cat ../config.json)\"\n");
-    let file = |path: &str, content: String| json!({"path": path, "content": content});
-    json!([
-        file("manifest.json", manifest.to_string()),
-        file("init.sh", format!("#!/bin/sh\necho 'built for {says}' > built\n")),
-        file("say/manifest.json", tool.to_string()),
-        file("say/run.sh", program),
-    ])
-}
 
 /// Asks of the plugin, and is not refused.
 async fn ask(release: &Release, method: Method, path: &str, body: Option<Value>) -> Value {
@@ -57,7 +40,7 @@ async fn said(release: &Release) -> String {
 #[tokio::test]
 async fn a_plugin_lives_its_life_through_the_assistant() {
     let release = Release::open().await;
-    let source = json!({"source": {"inline": {"files": files("one")}}});
+    let source = json!({"source": {"inline": {"files": files(NAME, "one")}}});
     let first = ask(&release, Method::POST, "", Some(source.clone())).await;
     assert_eq!(first["description"]["tools"][0]["name"], "say", "{first}");
 
@@ -99,7 +82,7 @@ async fn a_plugin_lives_its_life_through_the_assistant() {
     assert!(!plugin.to_string().contains(CANARY), "a Plugin shows it");
 
     // What serves goes on until the new one was permitted and built.
-    let update = Some(json!({"files": files("two")}));
+    let update = Some(json!({"files": files(NAME, "two")}));
     let second = ask(&release, Method::POST, &format!("/{NAME}/update"), update).await;
     assert_ne!(second["revision"], first["revision"]);
     assert!(said(&release).await.contains("one; built for one"));
@@ -149,7 +132,7 @@ async fn a_plugin_of_somebody_elses_is_left_alone() {
     let before = object(&release.sandbox, "plugin", "theirs").await.unwrap();
     let revision = before["status"]["revision"].clone();
     let asked = [
-        (Method::POST, "/update", Some(json!({"files": files("x")}))),
+        (Method::POST, "/update", Some(json!({"files": files(NAME, "x")}))),
         (Method::POST, "/permit", Some(json!({"revision": revision, "tools": ["*"]}))),
         (Method::PUT, "/config/token", Some(json!({"value": "x"}))),
         (Method::POST, "/rollback", Some(json!({}))),
@@ -165,7 +148,8 @@ async fn a_plugin_of_somebody_elses_is_left_alone() {
     assert_eq!(after["spec"], before["spec"]);
 
     // What somebody changed by hand is theirs from then on.
-    let mut source = json!({"source": {"inline": {"files": files("one")}}, "name": "taken-over"});
+    let mut source =
+        json!({"source": {"inline": {"files": files(NAME, "one")}}, "name": "taken-over"});
     for file in source["source"]["inline"]["files"].as_array_mut().unwrap() {
         let content = file["content"].as_str().unwrap().replace(NAME, "taken-over");
         file["content"] = content.into();
