@@ -18,6 +18,9 @@ use xtask_shell::failures;
 use xtask_shell::workspace::{FEATURES, root};
 use xtask_shell::{Shell, cargo};
 
+/// What takes longest, and so is begun first.
+const LONGEST: [&str; 4] = ["crash", "http", "newcomer", "calls"];
+
 /// Between two looks whether a program has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -56,7 +59,7 @@ pub(crate) struct Way<'a> {
 impl<'a> Way<'a> {
     /// As is quick on two cores.
     pub(crate) fn of(words: &'a [&'a str]) -> Self {
-        Self { programs: 2, threads: 4, words, variables: &[], database: None }
+        Self { programs: 3, threads: 3, words, variables: &[], database: None }
     }
 }
 
@@ -73,9 +76,11 @@ impl Binaries {
             all.extend(of(&message));
         }
         ensure!(!all.is_empty(), "cargo built no tests");
-        // The largest mostly take longest, and none of those should be left over at the end.
+        // The largest of the others mostly take longest, and none of those should be left over at the end.
         all.sort_by_cached_key(|tests| {
-            Reverse(fs::metadata(&tests.program).map_or(0, |file| file.len()))
+            let place = LONGEST.iter().position(|name| tests.is_integration && *name == tests.name);
+            let size = fs::metadata(&tests.program).map_or(0, |file| file.len());
+            (place.unwrap_or(LONGEST.len()), Reverse(size))
         });
         Ok(Self { all, tools: Vec::new() })
     }
@@ -91,26 +96,16 @@ impl Binaries {
         !tests.is_integration
     }
 
-    /// The crash harness, which uses the whole machine.
-    pub(crate) fn is_crash(tests: &Tests) -> bool {
-        tests.is_integration && tests.name == "crash"
-    }
-
     /// The look at the program that is shipped, once there is one.
     pub(crate) fn is_of_release(tests: &Tests) -> bool {
         tests.is_integration && tests.name == "release_is_clean"
     }
 
     /// All others but those that need an installation on a cluster.
-    pub(crate) fn is_ordinary(tests: &Tests) -> bool {
+    pub(crate) fn is_local(tests: &Tests) -> bool {
         let is_of_cluster = tests.is_integration
             && (tests.package == "famulus-cluster-tests" || tests.name == "granted");
-        !is_of_cluster && !Self::is_crash(tests) && !Self::is_of_release(tests)
-    }
-
-    /// All that need no installation on a cluster.
-    pub(crate) fn is_local(tests: &Tests) -> bool {
-        Self::is_ordinary(tests) || Self::is_crash(tests)
+        !is_of_cluster && !Self::is_of_release(tests)
     }
 
     /// Runs those that are wanted, also when one has failed; returns how many tests they were.

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold, from a clean clone, in one command.
 //!
 //! ```text
-//! format ─► build ─► lints ─► tests ─► crash harness ─► examples ─► clusters, one beside the other
-//!           programs of others ·············· images ··········      .sqlx
+//! format ─► build ─► lints ─► tests, the crash harness with them ─► examples ─► clusters, one beside the other
+//!           programs of others ·· images ·······················      .sqlx
 //! ```
 
 use std::fmt::Write as _;
@@ -158,16 +158,14 @@ async fn local(
     report: &mut Report,
 ) -> Result<()> {
     let url = scratch.url();
-    let way = Way { database: Some(&url), ..Way::of(words) };
-    binaries.run(shell, Binaries::is_ordinary, &way).await?;
-    report.done("tests of the workspace");
-    // A crash is mostly waited for, and what it kills is not what images are made of.
+    // Tests mostly wait, and what they kill is not what images are made of.
     let images = if extent == Extent::All { Some(start_images(&[])?) } else { None };
-    binaries.run(shell, Binaries::is_crash, &Way { programs: 1, threads: 3, ..way }).await?;
-    report.done("crash harness");
+    let way = Way { database: Some(&url), ..Way::of(words) };
+    binaries.run(shell, Binaries::is_local, &way).await?;
+    report.done("tests of the workspace, with the crash harness");
     if let Some(images) = images {
         images.finish(shell).await?;
-        report.done("what was left of images and their proofs, begun with the crash harness");
+        report.done("what was left of images and their proofs, begun with the tests");
     }
     Ok(())
 }
