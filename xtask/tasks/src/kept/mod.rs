@@ -32,7 +32,8 @@ const GENERATIONS: u32 = 4;
 /// The file of a build that says how often that was.
 const GENERATION: &str = ".generation";
 
-/// As many states of the lock file as somebody goes back and forth between. Each is 3 GB.
+/// As many states of the lock file, and as many places of clones, as somebody goes back and forth between. Each is
+/// 3 GB.
 const STATES: usize = 2;
 
 /// Begins builds in which nothing of the product was made yet with what was kept.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use xtask_shell::workspace::{cache, root};
 use xtask_shell::{digest, output_of};
 
-use super::{PARTS, clear, copies, has_product, state};
+use super::{PARTS, clear, copies, forget_old, has_product, state};
 
 /// Names the files of the tree that a kept build was made of, each with checksum and time.
 const FILES: &str = "files.json";
@@ -38,15 +38,17 @@ pub(super) fn restore() -> Result<()> {
     Ok(())
 }
 
-/// Keeps a build that is whole, in the place of any other.
+/// Keeps a build that is whole instead of any other of the same place.
 pub(super) fn keep() -> Result<()> {
     let kept = place(root())?;
     if !kept.exists() || checksums(&read(&kept.join(FILES))?) != checksums(&files(root())?) {
-        let all = kept.parent().context("the cache has a folder")?;
-        if all.exists() {
-            fs::remove_dir_all(all).with_context(|| format!("cannot remove {}", all.display()))?;
+        let of_place = kept.parent().context("a place has a folder")?;
+        if of_place.exists() {
+            fs::remove_dir_all(of_place)
+                .with_context(|| format!("cannot remove {}", of_place.display()))?;
         }
         put_away(root(), &kept)?;
+        forget_old(of_place.parent().context("the cache has a folder")?)?;
     }
     Ok(())
 }
@@ -91,14 +93,14 @@ fn parts(build: &Path) -> Vec<PathBuf> {
     names.map(PathBuf::from).filter(|name| build.join(name).exists()).collect()
 }
 
-/// Where a build of a tree is kept, whatever its sources say.
+/// Where a build of a tree is kept, whatever its sources say: in the folder of its place.
 fn place(tree: &Path) -> Result<PathBuf> {
     let mut all = state()?;
-    all.extend(tree.as_os_str().as_encoded_bytes());
     for name in tracked(tree)?.iter().filter(|name| !is_source(name)) {
         all.extend(name.bytes().chain([b'\n']).chain(checksum(&tree.join(name))?.bytes()));
     }
-    Ok(cache().join("built").join(&digest::sha256(&all)[..16]))
+    let place = digest::sha256(tree.as_os_str().as_encoded_bytes());
+    Ok(cache().join("built").join(&place[..16]).join(&digest::sha256(&all)[..16]))
 }
 
 fn files(tree: &Path) -> Result<Files> {
@@ -228,12 +230,13 @@ mod tests {
         write(&tree, &TREE);
         write(&other, &TREE);
         let before = place(&tree).unwrap();
-        assert_ne!(place(&other).unwrap(), before);
+        assert_ne!(place(&other).unwrap().parent(), before.parent());
         write(&tree, &[("inner/src/word.rs", "pub fn word() {}"), ("README.md", "Words.")]);
         assert_eq!(place(&tree).unwrap(), before);
         write(&tree, &[("inner/words.txt", "Words.")]);
         let with_words = place(&tree).unwrap();
         assert_ne!(with_words, before);
+        assert_eq!(with_words.parent(), before.parent(), "one of them is kept");
         write(&tree, &[("inner/words.txt", "Other words.")]);
         assert!(![before, with_words].contains(&place(&tree).unwrap()));
     }
