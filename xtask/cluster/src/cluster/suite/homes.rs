@@ -9,6 +9,8 @@ pub(super) struct Target {
     pub(super) threads: &'static str,
     /// Whether it has tests in a module `soak`, which are for `cargo xtask soak` alone.
     pub(super) soaks: bool,
+    /// Whether from here on the processors idle for half of the time, beside another cluster.
+    pub(super) waits: bool,
     pub(super) needs: Needs,
 }
 
@@ -26,7 +28,7 @@ pub(super) enum Needs {
 
 impl Target {
     const fn new(name: &'static str, threads: &'static str) -> Self {
-        Self { name, threads, soaks: false, needs: Needs::Node }
+        Self { name, threads, soaks: false, waits: false, needs: Needs::Node }
     }
 
     const fn that_needs(needs: Needs, name: &'static str, threads: &'static str) -> Self {
@@ -42,38 +44,38 @@ impl Target {
 pub(super) struct Home {
     pub(super) name: &'static str,
     pub(super) variant: Variant,
-    /// Further words of `helm install`.
-    pub(super) values: &'static [&'static str],
+    /// Whether it begins when the first cluster has come to what mostly waits.
+    pub(super) is_late: bool,
+    /// Further words of `helm install`; nothing is installed without.
+    pub(super) values: Option<&'static [&'static str]>,
     pub(super) targets: &'static [Target],
 }
 
 /// It leaves nothing, so the chart's own tests come before it.
 pub(super) const UNINSTALL: Target = Target::new("uninstall", "1");
 
-/// It installs for itself, where nothing is.
-const BACKUP: Target = Target::new("backup", "1");
-
 /// What takes longest is first.
-pub(super) const HOMES: [Home; 3] = [
+pub(super) const HOMES: [Home; 4] = [
     Home {
         name: "whole",
         variant: Variant::WHOLE,
-        values: &[],
+        is_late: false,
+        values: Some(&[]),
         targets: &[
             Target { soaks: true, ..Target::that_needs(Needs::Nothing, "cluster", "3") },
             Target::new("node", "3"),
-            Target::that_soaks("hostile", "2"),
+            Target { waits: true, ..Target::that_soaks("hostile", "2") },
             // It reads what the others had app and operator do.
             Target::new("rights", "1"),
             UNINSTALL,
-            BACKUP,
         ],
     },
     // What changes policies and kills parts of the node wants a cluster of its own.
     Home {
         name: "network",
         variant: Variant::WHOLE,
-        values: &[],
+        is_late: false,
+        values: Some(&[]),
         targets: &[
             Target::that_soaks("network", "1"),
             // As above, of what is done here.
@@ -86,11 +88,20 @@ pub(super) const HOMES: [Home; 3] = [
     Home {
         name: "open",
         variant: Variant::PLAIN,
-        values: &["--set", "postgres.persistence.enabled=false,backup.enabled=false"],
+        is_late: true,
+        values: Some(&["--set", "postgres.persistence.enabled=false,backup.enabled=false"]),
         targets: &[
             Target::that_needs(Needs::OpenNetwork, "open", "1"),
             Target::that_needs(Needs::Nothing, "granted", "1"),
         ],
+    },
+    // It installs for itself, where nothing is.
+    Home {
+        name: "backup",
+        variant: Variant::WHOLE,
+        is_late: true,
+        values: None,
+        targets: &[Target::new("backup", "1")],
     },
 ];
 

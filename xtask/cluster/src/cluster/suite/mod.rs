@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! images of this tree ─┬─► cluster ─► helm install ─► its targets, one after another ─► cluster is removed
-//!                      └─► the others, one after another, beside it
+//!                      ├─► another, beside it
+//!                      └─────────────────────► the late ones, one after another
 //! ```
 //!
-//! Two clusters at a time: a third makes neither faster on two cores, and its parts wait so long for
-//! a processor that leases run out. What runs beside is the work of another process.
+//! Two clusters at a time while they take all of two cores: a third makes neither faster, and its parts wait
+//! so long for a processor that leases run out. It begins when the first has come to what mostly waits. What
+//! runs beside is the work of another process.
 //!
 //! With KUBECONFIG set they run against that cluster and the release that is installed there, as far as they
 //! need nothing of a node of ours; what is left out is named.
@@ -15,10 +17,12 @@ mod homes;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
+use tempfile::NamedTempFile;
 use xtask_shell::beside::{Beside, Share};
 use xtask_shell::report::Report;
 use xtask_shell::workspace::FEATURES;
@@ -29,11 +33,12 @@ use crate::images;
 use super::namespace::Namespaces;
 use super::network::Network;
 use super::place::Place;
-use super::{build, down, kubectl, packages, pins, processes, release, up};
+use super::{build, down, kubectl, load, packages, pins, processes, release, up};
 use homes::{HOMES, Home, Needs, Target, UNINSTALL};
 
-/// What the clusters beside the first are called together.
+/// What the clusters beside the first are called together, and those that begin late.
 const OTHERS: &str = "clusters";
+const LATE: &str = "late-clusters";
 
 #[derive(clap::Args)]
 pub(super) struct Wanted {
@@ -92,8 +97,8 @@ impl Wanted {
         soak.iter().copied().chain(self.filter.as_deref()).collect()
     }
 
-    /// The process that does other homes with images that are there.
-    fn start(&self, name: &str, homes: &[&Home], stages: &Path) -> Result<Beside> {
+    /// The program that does these homes with images that are there.
+    fn others(&self, name: &str, homes: &[&Home], stages: &Path) -> Result<Command> {
         let mut command = Command::new(own_program()?);
         command.args(["cluster", "suite", "--name", name, "--part-of"]).arg(stages);
         command.args(homes.iter().flat_map(|home| ["--home", home.name]));
@@ -101,7 +106,53 @@ impl Wanted {
         command.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
         command.args(self.target.iter().flat_map(|target| ["--test", target]));
         command.args(&self.filter);
-        Beside::start(OTHERS, &command, Share::Equal)
+        Ok(command)
+    }
+}
+
+/// The clusters beside the one of this process.
+struct Others<'a> {
+    name: &'a str,
+    wanted: &'a Wanted,
+    late: Vec<&'static Home>,
+    running: Vec<(&'static str, Beside, NamedTempFile)>,
+}
+
+impl<'a> Others<'a> {
+    /// Begins with those that are not late.
+    fn begin(name: &'a str, wanted: &'a Wanted, homes: &[&'static Home]) -> Result<Self> {
+        let (late, at_once): (Vec<_>, Vec<_>) = homes.iter().partition(|home| home.is_late);
+        let mut others = Self { name, wanted, late, running: Vec::new() };
+        others.start(OTHERS, &at_once)?;
+        Ok(others)
+    }
+
+    /// Begins with the late ones, if that was not done.
+    fn start_late(&mut self) -> Result<()> {
+        let late = mem::take(&mut self.late);
+        self.start(LATE, &late)
+    }
+
+    fn start(&mut self, what: &'static str, homes: &[&Home]) -> Result<()> {
+        if !homes.is_empty() {
+            let stages = NamedTempFile::new()?;
+            let program = self.wanted.others(self.name, homes, stages.path())?;
+            self.running.push((what, Beside::start(what, &program, Share::Equal)?, stages));
+        }
+        Ok(())
+    }
+
+    /// Waits for all of them; what failed.
+    async fn finish(mut self, shell: &mut Shell, report: &mut Report) -> Result<Vec<String>> {
+        self.start_late()?;
+        let mut failed = Vec::new();
+        for (what, process, stages) in self.running {
+            match process.finish(shell).await {
+                Ok(()) => report.read_beside(what, stages.path())?,
+                Err(error) => failed.push(format!("{error:#}")),
+            }
+        }
+        Ok(failed)
     }
 }
 
@@ -168,29 +219,22 @@ async fn with_images(
     let homes = wanted.homes();
     ensure!(!homes.is_empty(), "no test is wanted");
     let (ours, others) = homes.split_at(if wanted.home.is_empty() { 1 } else { homes.len() });
-    let mut beside = None;
     if !others.is_empty() {
         // Once, before several want them.
         packages::ensure(shell, Network::Cilium).await?;
         build::Programs::obtain(shell, &pins::ALL).await?;
         report.done("programs of a cluster");
-        let stages = tempfile::NamedTempFile::new()?;
-        beside = Some((wanted.start(name, others, stages.path())?, stages));
     }
+    let mut others = Others::begin(name, wanted, others)?;
     let mut failed = Vec::new();
     for home in ours {
-        match one(shell, name, home, wanted, archives, report).await {
+        match one(shell, home, archives, &mut others, report).await {
             Ok(()) => {}
             Err(error) if error.is::<Stopped>() => return Err(error),
             Err(error) => failed.push(format!("{}: {error:#}", home.name)),
         }
     }
-    if let Some((process, stages)) = beside {
-        match process.finish(shell).await {
-            Ok(()) => report.read_beside(OTHERS, stages.path())?,
-            Err(error) => failed.push(format!("{error:#}")),
-        }
-    }
+    failed.extend(others.finish(shell, report).await?);
     ensure!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
 }
@@ -198,20 +242,19 @@ async fn with_images(
 /// A cluster, and what is tested there.
 async fn one(
     shell: &mut Shell,
-    name: &str,
     home: &'static Home,
-    wanted: &Wanted,
     archives: &[PathBuf],
+    others: &mut Others<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    let place = Place::new(&format!("{name}-{}", home.name))?;
+    let place = Place::new(&format!("{}-{}", others.name, home.name))?;
     up::run(shell, &place, home.variant).await?;
     report.done(&format!("a cluster, `{}`", place.name));
-    let outcome = on_the_node(shell, &place, home, wanted, archives, report).await;
+    let outcome = on_the_node(shell, &place, home, archives, others, report).await;
     if outcome.is_err() {
         say_what_is_there(&place);
     }
-    if !wanted.keep {
+    if !others.wanted.keep {
         down::run(shell, &place).await?;
     }
     outcome
@@ -221,14 +264,20 @@ async fn on_the_node(
     shell: &mut Shell,
     place: &Place,
     home: &'static Home,
-    wanted: &Wanted,
     archives: &[PathBuf],
+    others: &mut Others<'_>,
     report: &mut Report,
 ) -> Result<()> {
-    release::install(shell, place, archives, home.values).await?;
-    report.done("helm install");
-    let mut failed = Vec::new();
+    match home.values {
+        Some(values) => release::install(shell, place, archives, values).await?,
+        None => load::run(shell, place, archives).await?,
+    }
+    report.done(if home.values.is_some() { "helm install" } else { "images handed over" });
+    let (wanted, mut failed) = (others.wanted, Vec::new());
     for target in wanted.targets_of(home) {
+        if target.waits {
+            others.start_late()?;
+        }
         if target.name == UNINSTALL.name && !failed.is_empty() {
             // What is there is looked at.
             break;
