@@ -22,7 +22,7 @@ pub enum MachineError {
     #[error("the launcher cannot be started: {0}")]
     Start(#[source] io::Error),
     /// What the launcher said.
-    #[error("no sandbox can be made here: {0}")]
+    #[error("the sandbox cannot be made: {0}")]
     NotLaunched(String),
     /// Nothing runs on this machine: why.
     #[error("{0}")]

@@ -140,6 +140,7 @@ impl Machine {
         }
         if let Err(NotReady { message: why, .. }) = machine.check(Egress::Internet).await {
             tracing::warn!(why, "no plugin reaches the internet on this machine");
+            let why = format!("no plugin reaches the internet here: {why}");
             machine.no_internet = Some(not_ready("NoInternet", why));
         }
         Ok(Arc::new(machine))
