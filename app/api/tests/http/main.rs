@@ -1,11 +1,6 @@
 //! The API as clients meet it: over TCP, with a real database.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test ends where it fails"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where it fails")]
 
 mod doors;
 mod plugin_files;

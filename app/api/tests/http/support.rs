@@ -1,6 +1,4 @@
 //! The API on a loopback port, over a database of its own that is dropped when the test ends.
-//!
-//! `FAMULUS_TEST_DATABASE_URL` names a superuser's database on a server with pgvector.
 
 use crate::runners::FakeRunners;
 use famulus_api::{Api, Config, Configured, Grantable, Listeners, Readiness};
@@ -20,19 +18,16 @@ use famulus_lifecycle::{OnExit, Tasks};
 use famulus_queue::{Class, hint::Topic};
 use famulus_reception::Reception;
 use famulus_store::{Connect, NewPerson, Store};
+use famulus_test_database::{Database, server};
 use famulus_tools::fake::plugins::{FakeManaged, FakeSandboxes, Play, plugin, result};
 use famulus_viewers::Hub;
 use futures::FutureExt as _;
 use reqwest::{Client, Method, RequestBuilder};
 use sha2::{Digest as _, Sha256};
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use std::{
     net::SocketAddr,
     panic::{AssertUnwindSafe, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -61,18 +56,13 @@ pub(crate) struct World {
 
 /// Runs a test against a server with this configuration.
 pub(crate) async fn with_server<T: AsyncFnOnce(&World)>(config: Config, test: T) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let server = server();
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("famulus_api_{}_{number}", std::process::id());
-    execute(&server, &format!("drop database if exists {name} with (force)")).await;
-    execute(&server, &format!("create database {name}")).await;
-    let world = World::open(&url_of(&server, &name), config).await;
+    let database = Database::migrated(&server()).await.unwrap();
+    let world = World::open(&database.url, config).await;
     let outcome = AssertUnwindSafe(test(&world)).catch_unwind().await;
     let World { tasks, store, .. } = world;
     let _drained = tasks.drain(Duration::from_secs(5)).await;
     store.close().await;
-    execute(&server, &format!("drop database {name} with (force)")).await;
+    database.drop().await.unwrap();
     if let Err(panic) = outcome {
         resume_unwind(panic);
     }
@@ -232,26 +222,4 @@ impl World {
         self.store.finish(&lease.fence, ending).await.unwrap();
         turn
     }
-}
-
-fn server() -> String {
-    #[expect(clippy::disallowed_methods, reason = "tests read their one setting themselves")]
-    let url = std::env::var("FAMULUS_TEST_DATABASE_URL");
-    url.expect(
-        "set FAMULUS_TEST_DATABASE_URL to a superuser's URL of a Postgres with pgvector, \
-         or run the tests by `cargo xtask test`, which starts one",
-    )
-}
-
-/// The same server's URL for another database.
-fn url_of(server: &str, database: &str) -> String {
-    let mut url: reqwest::Url = server.parse().unwrap();
-    url.set_path(&format!("/{database}"));
-    url.to_string()
-}
-
-async fn execute(server: &str, statement: &str) {
-    let mut conn = PgConnection::connect(server).await.unwrap();
-    conn.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
-    conn.close().await.unwrap();
 }

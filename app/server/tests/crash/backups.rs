@@ -34,7 +34,7 @@ mod soak {
 /// Backs an installation up in the middle of work and at rest, and restores both.
 async fn round_trip(kills: u32) -> Result<()> {
     let mut seed = fresh_seed("a round trip");
-    let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         let folder = tempfile::tempdir()?;
         let storm = Storm { kills, processes: 3, gap: 150..400, guests: 1, tell: |_| {} };

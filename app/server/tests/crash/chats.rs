@@ -116,7 +116,7 @@ pub(crate) async fn each_holds(
     one_case: impl AsyncFn(&World, Case) -> Result<()>,
 ) -> Result<()> {
     let _turn = alone().await;
-    let server = server()?;
+    let server = server();
     let one_case = &one_case;
     let cases = points.iter().flat_map(|(point, visit)| {
         ["before", "after"].map(|side| Case { point, side, visit: *visit, fate })
@@ -177,7 +177,7 @@ async fn another_process_listens_within_ten_seconds() -> Result<()> {
     const ANSWERED: Duration = Duration::from_secs(2);
     let _turn = alone().await;
     let lease = Duration::from_secs(30);
-    let settings = Settings { lease, chats: true, ..Settings::new(server()?) };
+    let settings = Settings { lease, chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         world.fleet.start(0).await?;
         let person = world.person().await?;
@@ -202,7 +202,7 @@ async fn another_process_listens_within_ten_seconds() -> Result<()> {
 async fn whoever_ends_in_order_takes_nothing_of_signal_along() -> Result<()> {
     const ENDS: usize = 6;
     let _turn = alone().await;
-    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    let settings = Settings { chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         world.fleet.start(0).await?;
         let person = world.person().await?;
@@ -228,7 +228,7 @@ async fn whoever_ends_while_it_keeps_something_is_not_held_up_by_itself() -> Res
     const WAITING: &str = "select count(*) from pg_stat_activity where datname = current_database() \
                            and wait_event_type = 'Lock' and query like '%arrival%'";
     let _turn = alone().await;
-    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    let settings = Settings { chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         world.fleet.start(0).await?;
         let person = world.person().await?;
@@ -257,7 +257,7 @@ async fn whoever_ends_while_it_keeps_something_is_not_held_up_by_itself() -> Res
 async fn what_may_have_arrived_stays_so_in_a_process_without_the_channel() -> Result<()> {
     const UNKNOWN: &str = "select count(*) from outbox where state = 'unknown'";
     let _turn = alone().await;
-    let settings = Settings { chats: true, ..Settings::new(server()?) };
+    let settings = Settings { chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         // The first delivery is that of a code.
         world.fleet.start_with(0, &[("FAMULUS_CRASH", "delivery.send:after:2")]).await?;
@@ -302,7 +302,7 @@ async fn settled(world: &World, written: &[Written]) -> Result<()> {
 async fn what_the_store_refuses_is_given_up_once() -> Result<()> {
     let _turn = alone().await;
     for side in ["before", "after"] {
-        let settings = Settings { max_attempts: TRIES, chats: true, ..Settings::new(server()?) };
+        let settings = Settings { max_attempts: TRIES, chats: true, ..Settings::new(server()) };
         let case = Case { point: REFUSED, side, visit: 1, fate: Fate::Dies };
         let held = World::run(settings, async |world| refused(world, case).await).await;
         held.with_context(|| case.plan())?;

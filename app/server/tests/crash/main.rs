@@ -19,7 +19,8 @@ mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use famulus_test_database::server;
 use std::time::Duration;
 use support::{checker::Faults, world::World};
 use tokio::{
@@ -63,14 +64,4 @@ fn fresh_seed(test: &str) -> support::seed::Seed {
     let seed: u64 = rand::random();
     eprintln!("{test}: seed {seed}");
     support::seed::Seed::new(seed)
-}
-
-/// The server that the tests may use.
-fn server() -> Result<String> {
-    #[expect(clippy::disallowed_methods, reason = "tests read their one setting themselves")]
-    let url = std::env::var("FAMULUS_TEST_DATABASE_URL");
-    url.context(
-        "set FAMULUS_TEST_DATABASE_URL to a superuser's URL of a Postgres with pgvector, \
-         or run the tests by `cargo xtask test`, which starts one",
-    )
 }

@@ -114,7 +114,7 @@ mod soak {
 
 async fn all_hold(cases: impl Iterator<Item = Case>) -> Result<()> {
     let _turn = alone().await;
-    let server = server()?;
+    let server = server();
     let outcomes = stream::iter(cases)
         .map(|case| {
             // On a busy machine leases run out without a death, and a turn that is given up is no part of
@@ -142,7 +142,7 @@ async fn is_noticed(safety: &'static str, sign: &str, cases: &[Case]) -> Result<
     // doubled.
     const TRIES: usize = 12;
     let _turn = alone().await;
-    let settings = Settings { max_attempts: 1_000, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000, ..Settings::new(server()) };
     let sabotaged = Settings { sabotage: Some(safety), ..settings };
     let mut found = Vec::new();
     for case in cases.iter().cycle().take(cases.len() * TRIES) {

@@ -41,7 +41,7 @@ async fn deaths_behind_calls_that_were_sent_are_no_progress() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giving_up_and_trying_again_may_be_the_last() -> Result<()> {
     let _turn = alone().await;
-    let server = server()?;
+    let server = server();
     let cases = ["turn.bury", "dead.revive"]
         .into_iter()
         .flat_map(|point| ["before", "after"].map(|side| (point, side)));
@@ -106,7 +106,7 @@ async fn reborn(world: &World) -> Result<()> {
 
 async fn given_up(crash: &'static str, script: Script, after: u32) -> Result<()> {
     let _turn = alone().await;
-    let settings = Settings { max_attempts: ATTEMPTS, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: ATTEMPTS, ..Settings::new(server()) };
     World::run(settings, async |world| {
         world.fleet.start_with(0, &[("FAMULUS_CRASH", crash)]).await?;
         let person = world.person().await?;

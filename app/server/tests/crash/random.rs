@@ -48,7 +48,7 @@ async fn is_noticed(safety: &'static str, signs: &[&str]) -> Result<()> {
     const STORMS: u32 = 10;
     let _turn = alone().await;
     let mut seed = fresh_seed("a storm without a safety");
-    let plain = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()?) };
+    let plain = Settings { max_attempts: 1_000, chats: true, ..Settings::new(server()) };
     let settings = Settings { sabotage: Some(safety), ..plain };
     for storm in 1..=STORMS {
         let found = World::run(settings.clone(), async |world| {
@@ -74,7 +74,7 @@ async fn is_noticed(safety: &'static str, signs: &[&str]) -> Result<()> {
 /// judged when all have ended: to judge one takes minutes, in which nobody of another would be heard.
 async fn deaths(kills: u32, clients: usize, gap: Range<u64>, all: &Barrier) -> Result<()> {
     let mut seed = fresh_seed("random deaths");
-    let settings = Settings { max_attempts: 1_000_000, chats: true, ..Settings::new(server()?) };
+    let settings = Settings { max_attempts: 1_000_000, chats: true, ..Settings::new(server()) };
     World::run(settings, async |world| {
         let tell = |kills| eprintln!("{kills} kills");
         let storm = Storm { kills, processes: 3, gap, guests: 2, tell };

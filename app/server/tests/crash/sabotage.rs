@@ -32,7 +32,7 @@ async fn is_noticed(
     scenario: impl AsyncFn(&World) -> Result<()>,
 ) -> Result<()> {
     let _turn = alone().await;
-    let settings = Settings { lease, max_attempts: 1_000, ..Settings::new(server()?) };
+    let settings = Settings { lease, max_attempts: 1_000, ..Settings::new(server()) };
     let run = async |world: &World| {
         scenario(world).await?;
         match world.settings.sabotage {

@@ -29,11 +29,8 @@ mod soak {
 async fn watched(trials: Trials) -> Result<()> {
     let _turn = alone().await;
     let seed = fresh_seed("streams");
-    let settings = Settings {
-        max_attempts: 1_000,
-        pace: Duration::from_millis(8),
-        ..Settings::new(server()?)
-    };
+    let settings =
+        Settings { max_attempts: 1_000, pace: Duration::from_millis(8), ..Settings::new(server()) };
     World::run(settings, async |world| {
         let connected = streams::run(world, trials, seed).await?;
         eprintln!("streams: {connected} connections");

@@ -218,9 +218,9 @@ async fn a_caller_waits_for_a_turn_that_runs_elsewhere() {
 async fn processes_that_start_together_agree_on_schema_and_owner() {
     const PROCESSES: usize = 4;
     world::install_tls();
-    let database = world::Database::create().await;
+    let database = world::Database::empty().await;
     // They wait for each other before the first migration: here for somebody who is there already.
-    let mut first = PgConnection::connect(&database.url).await.unwrap();
+    let mut first = PgConnection::connect(database.url()).await.unwrap();
     for statement in [
         "create table famulus_start (one integer primary key check (one = 1))",
         "begin",
@@ -230,7 +230,7 @@ async fn processes_that_start_together_agree_on_schema_and_owner() {
     }
     // As in a cluster, where they have one Secret.
     let home = tempfile::tempdir().unwrap();
-    let start = |_| Child::start_in(home.path(), &database.url, &[]);
+    let start = |_| Child::start_in(home.path(), database.url(), &[]);
     let starting = join_all((0..PROCESSES).map(start));
     let waiting = async {
         let waiting = "select count(*) from pg_stat_activity

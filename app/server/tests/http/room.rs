@@ -94,7 +94,7 @@ async fn a_burst_of_large_bodies_fits_into_the_room_that_there_is() {
         ("FAMULUS_API__REQUEST_TIMEOUT_SECONDS", "300".to_owned()),
         ("FAMULUS_API__REQUESTS_BURST", "1000".to_owned()),
     ];
-    let child = Child::start(&database.url, &settings).await;
+    let child = Child::start(database.url(), &settings).await;
     let owner = &child.owner;
     assert_eq!(owner.post("/chat", json!({"message": "/stop"})).await.status, 200);
     let before = child.peak();

@@ -119,7 +119,7 @@ async fn serve(server: &Scripted, database: &world::Database) -> Child {
         ("FAMULUS_MODEL__NAME", "demo".to_owned()),
         ("FAMULUS_API__REQUESTS_BURST", "10000".to_owned()),
     ];
-    Child::start(&database.url, &settings).await
+    Child::start(database.url(), &settings).await
 }
 
 /// What a process that serves many viewers who do not read may need beyond what it needed before,

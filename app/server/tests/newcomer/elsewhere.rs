@@ -7,7 +7,7 @@ use crate::{
     up::{Place, Up, famulus},
 };
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 use std::{
     fs,
     process::{Command, Stdio},
@@ -22,11 +22,8 @@ struct Server {
 }
 
 impl Server {
-    #[expect(clippy::disallowed_methods, reason = "where the tests have their Postgres")]
     async fn new() -> Self {
-        let url = std::env::var("FAMULUS_TEST_DATABASE_URL").unwrap_or_else(|_| {
-            panic!("these tests need a Postgres: set FAMULUS_TEST_DATABASE_URL (`cargo xtask db`)")
-        });
+        let url = famulus_test_database::server();
         let name = format!("kept_{}", &uuid::Uuid::now_v7().simple().to_string()[20..]);
         let mut server = Self { url, name, databases: Vec::new() };
         let name = server.name.clone();
@@ -49,9 +46,7 @@ impl Server {
 
     async fn admin(&self, database: &str, statements: &str) {
         let url = self.url_of("postgres", database);
-        let mut conn = PgConnection::connect(&url).await.unwrap();
-        conn.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
-        conn.close().await.unwrap();
+        famulus_test_database::execute(&url, statements).await.unwrap();
     }
 
     fn url_of(&self, role: &str, database: &str) -> String {

@@ -74,6 +74,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("famulus-plugin-life", &[]),
     ("famulus-scripted-signal", &[LIFECYCLE]),
     ("famulus-scripted-telegram", &[LIFECYCLE]),
+    ("famulus-test-database", &["famulus-store"]),
     ("famulus-sandbox", &["famulus-core", "famulus-protocol", ERRORS, LIFECYCLE]),
     (
         "famulus-cluster",

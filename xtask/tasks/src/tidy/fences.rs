@@ -19,7 +19,8 @@ const FENCES: [Fence; 16] = [
     Fence {
         foreign: "sqlx",
         means: "queries live in the queue and the store",
-        allowed: &["famulus-queue", "famulus-store"],
+        // The last makes databases for tests.
+        allowed: &["famulus-queue", "famulus-store", "famulus-test-database"],
     },
     Fence {
         foreign: "sqlx-core",

@@ -28,7 +28,7 @@ const WAIT: &str = "echo begun >> notes; sleep 600";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_that_is_killed_fails_alone_and_can_be_made_again() -> Result<()> {
     let _turn = alone().await;
-    let server = server()?;
+    let server = server();
     let (launcher, runner) = (dies(&server, Part::Launcher), dies(&server, Part::Runner));
     tokio::try_join!(Box::pin(launcher), Box::pin(runner)).map(|_| ())
 }

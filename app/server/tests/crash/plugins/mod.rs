@@ -75,7 +75,7 @@ mod soak {
 
 async fn all_live(deaths: impl IntoIterator<Item = Deaths>) -> Result<()> {
     let _turn = alone().await;
-    let server = server()?;
+    let server = server();
     let outcomes = stream::iter(deaths)
         .map(|deaths| {
             let (server, name) = (&server, format!("{deaths:?}"));

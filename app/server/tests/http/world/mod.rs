@@ -170,7 +170,7 @@ async fn start(setup: Setup, database: &Database, tasks: &Tasks) -> App {
         connect: Connect {
             durable_sessions: 4,
             relaxed_sessions: 3,
-            ..Connect::new(database.url.clone())
+            ..Connect::new(database.url())
         },
         config,
         model,
