@@ -132,7 +132,8 @@ impl Follower {
         };
         // Who knows of a new revision is served by it; but while calls run, others are not held up for it.
         let at_once = due.as_ref().and_then(|_| self.plugin.gate().clone().try_write_owned().ok());
-        if changed && at_once.is_none() {
+        let serves_after = at_once.is_some();
+        if changed && !serves_after {
             self.serve(&mounted);
         }
         if let Some(revision) = due {
@@ -142,7 +143,7 @@ impl Follower {
             };
             self.switch(&revision, &mounted, calls_ended).await;
         }
-        if changed {
+        if changed && serves_after {
             self.serve(&mounted);
         }
         self.seen = Some(mounted);

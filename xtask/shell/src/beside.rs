@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 
-use crate::shell::Shell;
+use crate::shell::{Shell, Stopped};
 use crate::workspace::root;
 
 /// What it gets of the processors.
@@ -76,7 +76,7 @@ impl Beside {
                 bail!("the {what} failed: {status}; all that it said stands above\n{why}")
             }
             signal = shell.signals.wait_for_signal() => {
-                bail!("stopped by a signal ({signal:?}) during the {what}")
+                Err(Stopped { signal: format!("{signal:?}"), program: what.to_owned() }.into())
             }
         }
     }

@@ -23,8 +23,8 @@ const OURS: Duration = Duration::from_mins(2);
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by a signal ({signal}) during `{program}`")]
 pub struct Stopped {
-    signal: String,
-    program: String,
+    pub(crate) signal: String,
+    pub(crate) program: String,
 }
 
 /// Runs programs one after the other and passes a signal on to the one that runs.

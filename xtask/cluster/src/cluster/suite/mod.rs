@@ -149,6 +149,8 @@ impl<'a> Others<'a> {
         for (what, process, stages) in self.running {
             match process.finish(shell).await {
                 Ok(()) => report.read_beside(what, stages.path())?,
+                // The others end with this.
+                Err(error) if error.is::<Stopped>() => return Err(error),
                 Err(error) => failed.push(format!("{error:#}")),
             }
         }
