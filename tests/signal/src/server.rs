@@ -144,6 +144,11 @@ impl Signal {
         }
     }
 
+    /// Whether a reader that hung up is noticed only by what is written to it next, which nobody hears.
+    pub fn notice_late(&self, late: bool) {
+        self.world().notices_late = late;
+    }
+
     /// Ends all streams.
     pub fn drop_streams(&self) {
         let mut world = self.world();

@@ -76,6 +76,8 @@ pub(crate) struct World {
     pub(crate) keep_alive: Duration,
     /// Says nothing on its streams any more.
     pub(crate) is_stalled: bool,
+    /// That a reader hung up shows when something is written to it, which goes nowhere.
+    pub(crate) notices_late: bool,
     pub(crate) last: i64,
     pub(crate) messages: Vec<Message>,
     pub(crate) files: HashMap<String, Bytes>,
@@ -108,6 +110,7 @@ impl World {
             handed: Vec::new(),
             keep_alive: Duration::from_secs(15),
             is_stalled: false,
+            notices_late: false,
             last: 0,
             messages: Vec::new(),
             files: HashMap::new(),
@@ -135,7 +138,9 @@ impl World {
     pub(crate) fn tell(&mut self, envelope: Value) {
         let number = self.accounts.first().map(|(number, _)| number.clone());
         let event = json!({"envelope": envelope, "account": number});
-        self.streams.retain(|stream| !stream.sender.is_closed());
+        if !self.notices_late {
+            self.streams.retain(|stream| !stream.sender.is_closed());
+        }
         if self.streams.is_empty() || self.is_stalled {
             match self.mode {
                 Mode::OnConnection => self.waiting.push_back(event),
@@ -144,8 +149,8 @@ impl World {
             return;
         }
         let line = framed(&event);
-        self.streams.retain(|stream| stream.sender.try_send(line.clone()).is_ok());
         let streams = self.streams.iter().map(|stream| stream.number).collect();
+        self.streams.retain(|stream| stream.sender.try_send(line.clone()).is_ok());
         self.handed.push((time_of(&event), streams));
     }
 

@@ -6,6 +6,9 @@
 //!     └───────── it failed: said, and tried again later ◄──────────┘
 //! ```
 //!
+//! A platform that tells a thing once gives it to all who listen. Whoever is to listen no more hears beside the
+//! next for a moment: what it is told while it hangs up, the other has.
+//!
 //! What must not be stored is obeyed before the rest is kept: after a crash between the two the platform tells
 //! it again, or nobody was answered.
 
@@ -37,6 +40,8 @@ const RENEWED: u32 = 4;
 const LOOK: Duration = Duration::from_secs(1);
 /// Whoever ends may take so long to keep what it was told and nobody will be told again.
 const LAST: Duration = Duration::from_secs(5);
+/// Until the next listens, if there is one: it looks, and is put through.
+const BESIDE: Duration = LOOK.saturating_add(Duration::from_millis(500));
 /// Others may hold the account, such as one that stands still: its lease ends without a word, too.
 const LEAVING: Duration = Duration::from_secs(1);
 /// After a failure: a second, doubling, up to a minute; what somebody has to mend is looked at again then.
@@ -192,40 +197,48 @@ async fn once(
         let mut hearing = pin!(listener.listen(listening.place.clone(), &kept));
         let error = tokio::select! {
             error = &mut hearing => Some(error),
-            () = lost(store, &listening, lease) => None,
+            () = lost(store, &listening, lease, listener.tells_once()) => None,
             () = shutdown.cancelled() => None,
         };
         if error.is_none() && listener.tells_once() {
-            over.cancel();
-            let no_longer = async {
+            let hands_over = async {
+                leave(store, &listening).await;
+                sleep(BESIDE).await;
+                over.cancel();
                 shutdown.cancelled().await;
-                sleep(LAST).await;
+                sleep(LAST.saturating_sub(BESIDE)).await;
             };
             tokio::select! {
                 _ended = &mut hearing => {}
-                () = no_longer => {}
+                () = hands_over => {}
             }
         }
         error
-        // What it was keeping, and had not kept, ends here: it holds the account.
+        // What it was keeping, and had not kept, ends here: where there is a place, that holds the account.
     };
     if let Some(error) = &error {
         let said = error.to_string();
         let _it_is_logged_too = store.account_is(&listening, Some(&said)).await;
     }
-    // Whoever stands by need not wait for the lease's end.
-    match timeout(LEAVING, store.leave_account(&listening)).await {
+    leave(store, &listening).await;
+    error.map_or(Ok(()), Err)
+}
+
+/// Whoever stands by need not wait for the lease's end.
+async fn leave(store: &Store, listening: &Listening) {
+    let channel = &listening.channel;
+    match timeout(LEAVING, store.leave_account(listening)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::debug!(channel, error = %chain(&error), "an account is free when its lease ends");
         }
         Err(_late) => tracing::debug!(channel, "an account is free when its lease ends"),
     }
-    error.map_or(Ok(()), Err)
 }
 
-/// Renews the lease until it is lost, or can no longer be known to hold.
-async fn lost(store: &Store, listening: &Listening, lease: Duration) {
+/// Renews the lease until another has it. One that can no longer be known to hold is as good as lost, unless
+/// things are told once: then two may listen, and nobody may not.
+async fn lost(store: &Store, listening: &Listening, lease: Duration, tells_once: bool) {
     let renew = lease / RENEWED;
     let mut held_at = Instant::now();
     loop {
@@ -236,7 +249,7 @@ async fn lost(store: &Store, listening: &Listening, lease: Duration) {
             Err(Error::LeaseLost) => return,
             Err(error) => tracing::debug!(error = %chain(&error), "a lease was not renewed"),
         }
-        if held_at.elapsed() + renew > lease {
+        if !tells_once && held_at.elapsed() + renew > lease {
             return;
         }
     }

@@ -222,6 +222,45 @@ async fn whoever_ends_in_order_takes_nothing_of_signal_along() -> Result<()> {
     .await
 }
 
+/// As in an update of an installation with two replicas, in the middle of a conversation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_takes_over_hears_before_the_other_is_deaf() -> Result<()> {
+    const UPDATES: usize = 4;
+    const PACE: Duration = Duration::from_millis(250);
+    let _turn = alone().await;
+    let settings = Settings { chats: true, ..Settings::new(server()) };
+    World::run(settings, async |world| {
+        for place in 0..2 {
+            world.fleet.start(place).await?;
+        }
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, Chat::Signal(7_001)).await?;
+        guest.platforms.signal.notice_late(true);
+        let no_more = CancellationToken::new();
+        let writing = async {
+            while !no_more.is_cancelled() {
+                guest.write(&Script::default());
+                sleep(PACE).await;
+            }
+            Ok::<_, anyhow::Error>(())
+        };
+        let updating = async {
+            for update in 0..UPDATES {
+                world.fleet.end(update % 2).await?;
+                world.fleet.start(update % 2).await?;
+            }
+            no_more.cancel();
+            Ok(())
+        };
+        tokio::try_join!(writing, updating)?;
+        world.settle(PATIENCE).await?;
+        let missing = world.missing(&world.log.written()).await?;
+        ensure!(missing == 0, "{missing} messages went with a process that ended");
+        world.check(Faults::Deaths).await
+    })
+    .await
+}
+
 /// The transaction in which it keeps what it heard holds the account, and cannot go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_ends_while_it_keeps_something_is_not_held_up_by_itself() -> Result<()> {
