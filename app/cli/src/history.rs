@@ -74,6 +74,8 @@ async fn read<T: serde::de::DeserializeOwned>(
 /// A message as it is read: who and when, what was said, and which tools were called.
 fn render(message: &StoredMessage, zone: &TimeZone) -> String {
     let who = match message.role {
+        // A schedule that is due, and what the owner is told of the installation.
+        MessageRole::User if is_of_itself(message) => "famulus",
         MessageRole::User => "you",
         MessageRole::Assistant => "assistant",
         // What a tool answered is for the model.
@@ -84,6 +86,12 @@ fn render(message: &StoredMessage, zone: &TimeZone) -> String {
     lines.extend(text.lines().map(|line| format!("  {line}").trim_end().to_owned()));
     lines.extend(message.parts.iter().filter_map(aside).map(|aside| format!("  · {aside}")));
     lines.join("\n") + "\n"
+}
+
+/// Whether nobody wrote it.
+fn is_of_itself(message: &StoredMessage) -> bool {
+    let is_system = |part: &Value| part.get("provenance").is_some_and(|by| by == "system");
+    !message.parts.is_empty() && message.parts.iter().all(is_system)
 }
 
 /// What a part holds besides text. A part of an unknown kind is named by it.
@@ -147,5 +155,11 @@ mod tests {
             "2026-11-21 10:00 UTC you\n  · file voice.ogg, in which was heard: good morning\n",
         );
         check("tool", "secret", json!([]), "");
+        check(
+            "user",
+            "It is due",
+            json!([{"type": "text", "text": "It is due", "provenance": "system"}]),
+            "2026-11-21 10:00 UTC famulus\n  It is due\n",
+        );
     }
 }

@@ -165,6 +165,16 @@ pub enum Target {
     Existing(ConversationId),
 }
 
+/// What can be typed in every chat: the command, what stands behind it, and what it does.
+pub const IN_CHATS: [(&str, &str, &str); 6] = [
+    ("stop", "", "End what I am doing"),
+    ("home", "", "Ask me and tell me things here first"),
+    ("approve", " CODE", "Say yes to a question, by its code"),
+    ("deny", " CODE", "Say no to a question, by its code"),
+    ("configure", " PLUGIN KEY VALUE", "Give a key of a plugin its value"),
+    ("help", "", "Say what can be typed here"),
+];
+
 /// Words that are obeyed before the model sees anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {

@@ -261,22 +261,23 @@ impl Arrivals {
             return Ok(None);
         }
         let alone = written.files.is_empty();
-        let begins = written.text.trim() == "/start" || written.text.starts_with("/start ");
-        let begins = alone && begins;
-        let is_home = alone && written.text.trim().eq_ignore_ascii_case("/home");
+        let here = Some(written.text.as_str()).filter(|_| alone).and_then(OnlyInChats::parse);
         let command = command_in(written);
-        if command.is_none() && !begins && !is_home {
+        if command.is_none() && here.is_none() {
             return Ok(None);
         }
         if written.edits.is_some() {
             return Ok(Some(Arrived::Ignored));
         }
         let answer = match command {
-            None if is_home => {
-                self.identities.at_home(known.identity).await?;
-                words::HOME.to_owned()
-            }
-            None => words::hello(&caller.person.name),
+            None => match here {
+                Some(OnlyInChats::Home) => {
+                    self.identities.at_home(known.identity).await?;
+                    words::HOME.to_owned()
+                }
+                Some(OnlyInChats::Help) => words::help(),
+                Some(OnlyInChats::Start) | None => words::hello(&caller.person.name),
+            },
             Some(Command::Configure(asked)) => {
                 self.configured(caller, written, platform, asked).await?
             }
@@ -295,6 +296,24 @@ impl Arrivals {
         let person = Some(caller.person.id);
         self.tell.tell(&key, &written.reply, person, &answer).await?;
         Ok(Some(Arrived::Answered))
+    }
+}
+
+/// What is obeyed in chats, and nowhere else.
+enum OnlyInChats {
+    Start,
+    Home,
+    Help,
+}
+
+impl OnlyInChats {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text == "/start" || text.starts_with("/start ") {
+            return Some(Self::Start);
+        }
+        let is = |command| text.eq_ignore_ascii_case(command);
+        if is("/home") { Some(Self::Home) } else { is("/help").then_some(Self::Help) }
     }
 }
 

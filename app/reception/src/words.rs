@@ -1,6 +1,7 @@
 //! What the installation says by itself to those who write to it, in one place.
 
-use famulus_core::pairing::MINUTES;
+use famulus_core::{inbound::IN_CHATS, pairing::MINUTES};
+use std::fmt::Write as _;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -14,7 +15,19 @@ pub(crate) fn code(code: &str) -> String {
 
 /// To whoever is known and begins.
 pub(crate) fn hello(name: &str) -> String {
-    format!("Hello {name}. Write to me as you would to anybody; `/stop` ends what I am doing.")
+    format!(
+        "Hello {name}. Write to me as you would to anybody; `/stop` ends what I am doing, and `/help` says \
+         what else can be typed."
+    )
+}
+
+/// To whoever asks what can be typed.
+pub(crate) fn help() -> String {
+    let mut told = "Write to me as you would to anybody. These are obeyed at once:\n".to_owned();
+    for (command, behind, what) in IN_CHATS {
+        let _never_fails = write!(told, "\n- `/{command}{behind}`: {what}");
+    }
+    told
 }
 
 /// To whoever wants to be reached where they write.

@@ -6,6 +6,7 @@ use super::redact::redacted;
 use super::wire::{FilePath, GetUpdates, Me, Update};
 use async_trait::async_trait;
 use bytes::Bytes;
+use famulus_core::inbound::IN_CHATS;
 use famulus_core::intake::{
     Account, Arrival, FetchError, Happening, Keep, ListenError, Listener, Press, RemoteFile,
     Written,
@@ -23,14 +24,6 @@ const POLL: u64 = 50;
 const BATCH: u32 = 100;
 /// What is asked for. The list is kept there, so it is told each time.
 const KINDS: [&str; 4] = ["message", "edited_message", "callback_query", "my_chat_member"];
-/// What can be typed anywhere, in the words of a menu.
-const COMMANDS: [(&str, &str); 5] = [
-    ("stop", "End what I am doing"),
-    ("home", "Ask me and tell me things here first"),
-    ("approve", "Say yes to a question, by its code"),
-    ("deny", "Say no to a question, by its code"),
-    ("configure", "Give a key of a plugin its value"),
-];
 /// Between two polls that brought nothing.
 const APART: Duration = Duration::from_secs(1);
 /// After a poll that another process ended.
@@ -97,10 +90,8 @@ impl TelegramListener {
 
     /// What people are shown to type. Without it they are understood all the same.
     async fn show_commands(&self) {
-        let commands: Vec<_> = COMMANDS
-            .iter()
-            .map(|(command, description)| json!({"command": command, "description": description}))
-            .collect();
+        let commands = IN_CHATS
+            .map(|(command, _behind, what)| json!({"command": command, "description": what}));
         let asked = json!({"commands": commands, "scope": {"type": "all_private_chats"}});
         let shown: Result<bool, _> =
             self.client.call("setMyCommands", &asked, Duration::ZERO).await;

@@ -3,7 +3,7 @@
 
 use crate::desk::{Bench, Told, known, written};
 use famulus_core::{
-    inbound::ChatKind,
+    inbound::{ChatKind, IN_CHATS},
     message::Provenance,
     pairing::Access,
     person::{Role, Scope},
@@ -72,7 +72,11 @@ async fn every_cell_has_its_outcome() {
             assert_eq!(direct("hello").await, Turn(provenance), "{from}");
             assert_eq!(direct("/stop").await, Answer, "{from}");
             assert_eq!(direct("/start").await, Answer, "{from}");
-            assert_eq!(direct("/home").await, Answer, "{from}");
+            for (command, behind, _what) in IN_CHATS {
+                let text = format!("/{command}{behind}");
+                let found = seen(access, &[], from, ChatKind::Direct, &text).await;
+                assert_eq!(found, Answer, "{from} {command}");
+            }
             assert_eq!(direct("/unknown").await, Turn(provenance), "{from}");
         }
         for from in ["gone owner", "gone member"] {
@@ -94,7 +98,8 @@ async fn every_cell_has_its_outcome() {
             assert_eq!(everybody.await, Turn(Provenance::Contact));
         }
     }
-    for text in ["hello", "/stop", "/home", "/start", "/start owner", "/approve GOODCODE"] {
+    for text in ["hello", "/stop", "/home", "/help", "/start", "/start owner", "/approve GOODCODE"]
+    {
         let met = async |access| seen(access, &["other"], "stranger", ChatKind::Direct, text).await;
         assert_eq!(met(Access::Pairing).await, Code, "{text}");
         assert_eq!(met(Access::Allowlist).await, Silence, "{text}");

@@ -76,6 +76,8 @@ async fn the_owners_own_account_becomes_known_by_a_link() {
         telegram.wait_for(8, |one| one.text.contains("I do not know you")).await;
         start(&phone, &newer);
         telegram.wait_for(7, |one| one.text.starts_with("Hello")).await;
+        telegram.write(&phone, &phone.chat(), "/help");
+        telegram.wait_for(7, |one| one.text.contains("/approve CODE: Say yes")).await;
         telegram.write(&phone, &phone.chat(), "Remember that my ship is called Argo");
         telegram.wait_for(7, |one| one.text.contains("Argo")).await;
         let known = world.owner.get("/v1/knowledge").await.ok();
