@@ -1,10 +1,11 @@
 //! What the operator reports of a plugin.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, EgressMode, Permissions};
+use super::{Condition, ConditionStatus, ConditionType, EgressMode, Permissions};
 
 /// What is the case. All of it can be found out anew; nothing is decided by it alone.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -19,6 +20,11 @@ pub struct PluginStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 71))]
     pub revision: Option<String>,
+
+    /// Since when it serves, however often the source was looked at meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub serves_since: Option<Time>,
 
     /// The commit that the serving revision was built from, when it came from git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,6 +77,19 @@ pub struct PluginStatus {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_owned()]))]
     pub conditions: Vec<Condition>,
+}
+
+impl PluginStatus {
+    /// Since when the revision that is named in [`revision`](Self::revision) serves. An operator that does not say
+    /// it yet moves what stands for it with each look at the source.
+    pub fn serving_since(&self) -> Option<&Time> {
+        let built = || {
+            let built = self.conditions.iter().find(|it| it.kind == ConditionType::Built.name());
+            let holds = built.filter(|built| built.status == ConditionStatus::True);
+            holds.map(|built| &built.last_transition_time)
+        };
+        self.serves_since.as_ref().or_else(built)
+    }
 }
 
 /// What a revision may do.

@@ -227,3 +227,23 @@ async fn a_process_that_knows_nothing_goes_on_where_the_last_one_was() {
     assert_eq!(bench.status()["offered"]["revision"], revision('a'));
     assert_eq!(bench.cluster.names("jobs"), [""; 0]);
 }
+
+/// However often the source is looked at: `Built` moves with each look.
+#[tokio::test]
+async fn since_when_a_revision_serves_moves_with_the_revision_alone() {
+    let bench = serving('a').await;
+    let since = || bench.status()["servesSince"].clone();
+    let first = since();
+    assert!(first.is_string(), "{first}");
+    wait(Duration::from_secs(90));
+    offers(&bench, 'a', "1").await;
+    offers(&bench, 'b', "2").await;
+    assert_eq!((since(), bench.ready().1.as_str()), (first.clone(), "Idle"));
+    bench.plugin(manual(Some('b')));
+    bench.settle().await;
+    assert_eq!(since(), first, "until the other one serves");
+    bench.restored_build_ends(&revision('b'));
+    bench.settle().await;
+    assert_eq!(bench.status()["revision"], revision('b'));
+    assert_ne!(since(), first);
+}

@@ -4,7 +4,7 @@
 use famulus_core::plugin::PluginEvent;
 use famulus_crds::labels::HISTORY;
 use famulus_crds::plugin::{Condition, ConditionStatus, ConditionType, Plugin, PluginStatus};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ use crate::plugin::CachedPlugin;
 pub(super) const PERMITTED: &str = "permitted";
 /// A revision is offered.
 pub(super) const FETCHED: &str = "fetched";
+
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// Events that are kept.
 const KEPT: usize = 50;
@@ -90,21 +92,24 @@ impl<'a> Facts<'a> {
         self.done().iter().rfind(of_it).is_some_and(|event| event.what == PERMITTED)
     }
 
-    /// What was done, and what became of the last of it.
+    /// What was done, and what became of the last of it, in order.
     pub(super) fn history(self) -> Vec<PluginEvent> {
         let mut history = self.done();
-        let end = |what: String, at: &Condition| PluginEvent {
-            at: at.last_transition_time.0,
-            what,
-            who: None,
-            revision: self.pin.map(str::to_owned),
-        };
         let serves = self.pin.is_some() && self.serving() == self.pin;
-        if let Some(failed) = self.failure() {
-            history.push(end(format!("failed: {}: {}", failed.reason, failed.message), failed));
-        } else if let Some(built) = self.built().filter(|_| serves) {
-            history.push(end("serves".to_owned(), built));
-        }
+        let (what, at) = if let Some(failed) = self.failure() {
+            let what = format!("failed: {}: {}", failed.reason, failed.message);
+            (what, &failed.last_transition_time)
+        } else if let Some(since) =
+            self.status.and_then(PluginStatus::serving_since).filter(|_| serves)
+        {
+            ("serves".to_owned(), since)
+        } else {
+            return history;
+        };
+        let end = PluginEvent { at: at.0, what, who: None, revision: self.pin.map(str::to_owned) };
+        // A cluster tells the time in whole seconds.
+        let place = history.partition_point(|event| event.at < end.at + SECOND);
+        history.insert(place, end);
         history
     }
 }
@@ -127,6 +132,8 @@ fn events(noted: Option<&str>) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use famulus_crds::plugin::Reason;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     #[test]
     fn the_newest_are_kept() {
@@ -143,6 +150,51 @@ mod tests {
         let kept: Vec<String> = events(Some(&noted)).into_iter().map(|event| event.what).collect();
         assert_eq!(kept.len(), KEPT);
         assert_eq!((kept.first().unwrap().as_str(), kept.last().unwrap().as_str()), ("10", "59"));
+    }
+
+    #[test]
+    fn the_end_of_a_build_keeps_its_place_while_the_source_is_looked_at() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let event = |(second, what): (i64, &str)| PluginEvent {
+            at: at(second) + SignedDuration::from_millis(500),
+            what: what.to_owned(),
+            who: None,
+            revision: Some("a".to_owned()),
+        };
+        let done = [(10, FETCHED), (11, PERMITTED), (40, FETCHED)].map(event);
+        let noted = done
+            .iter()
+            .fold(None, |noted: Option<String>, event| Some(with(noted.as_deref(), event)));
+        let built = |status, second| {
+            let mut built = Condition::new(Reason::RevisionBuilt, "", 1, Time(at(second)));
+            built.status = status;
+            built
+        };
+        let check = |serves_since: Option<i64>, built: Condition, expected: &[&str]| {
+            let status = PluginStatus {
+                revision: Some("a".to_owned()),
+                serves_since: serves_since.map(|second| Time(at(second))),
+                conditions: vec![built],
+                ..PluginStatus::default()
+            };
+            let facts = Facts {
+                noted: noted.as_deref(),
+                pin: Some("a"),
+                generation: Some(1),
+                status: Some(&status),
+            };
+            let history = facts.history();
+            let told: Vec<&str> = history.iter().map(|event| event.what.as_str()).collect();
+            assert_eq!(told, expected, "{serves_since:?}");
+        };
+        let (holds, unknown) = (ConditionStatus::True, ConditionStatus::Unknown);
+        let in_order = [FETCHED, PERMITTED, "serves", FETCHED];
+        // Within the second in which it was permitted.
+        check(Some(11), built(holds, 41), &in_order);
+        check(Some(13), built(unknown, 40), &in_order);
+        // Of an operator that does not say it yet.
+        check(None, built(holds, 41), &[FETCHED, PERMITTED, FETCHED, "serves"]);
+        check(None, built(unknown, 40), &[FETCHED, PERMITTED, FETCHED]);
     }
 
     #[test]

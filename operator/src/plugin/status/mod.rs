@@ -51,6 +51,7 @@ pub fn of(valid: &Valid, observed: &Observed, plan: &Plan, pods: &Pods) -> Plugi
     PluginStatus {
         observed_generation: Some(generation),
         revision: serving.map(|serving| serving.digest.clone()),
+        serves_since: serving.map(|serving| serves_since(&serving.digest, observed)),
         commit: serving.and_then(|serving| serving.commit.clone()),
         offered: view.offered(),
         granted: plan.record.granted.clone(),
@@ -92,6 +93,13 @@ fn settled(conditions: impl Iterator<Item = Condition>, observed: &Observed) -> 
         condition
     };
     conditions.map(keep).collect()
+}
+
+/// Since when this revision serves: what was said of it before stays.
+fn serves_since(digest: &str, observed: &Observed) -> Time {
+    let before = observed.plugin.status.as_ref();
+    let same = before.filter(|before| before.revision.as_deref() == Some(digest));
+    same.and_then(PluginStatus::serving_since).cloned().unwrap_or(Time(observed.now))
 }
 
 /// Without repetitions, which a set refuses.

@@ -63,6 +63,12 @@ async fn a_plugin_lives_its_life_through_the_assistant() {
     permit(&release, &first).await;
     let before = said(&release).await;
     assert!(before.contains("one; built for one; {}"), "{before}");
+    // A look at its source is no end of a build, of which the owner would be told.
+    let told = served(&release).await;
+    assert!(told.0.is_string() && told.1.len() == 1, "{told:?}");
+    let newest = Some(json!({"files": files(NAME, "one")}));
+    ask(&release, Method::POST, &format!("/{NAME}/update"), newest).await;
+    assert_eq!(served(&release).await, told);
 
     // A value reaches the plugin, and stands nowhere else.
     let path = format!("/{NAME}/config/token");
@@ -104,8 +110,9 @@ async fn a_plugin_lives_its_life_through_the_assistant() {
 
     let history = ask(&release, Method::GET, &format!("/{NAME}/history"), None).await;
     let done: Vec<&str> = history["entries"].as_array().unwrap().iter().map(what).collect();
-    let expected = ["fetched", "permitted", "configured", "fetched", "permitted", "rolled back"];
-    assert_eq!(done[..6], expected, "{history}");
+    let expected =
+        ["fetched", "permitted", "fetched", "configured", "fetched", "permitted", "rolled back"];
+    assert_eq!(done[..7], expected, "{history}");
     assert!(history["entries"][0]["who"].is_string(), "{history}");
 
     ask(&release, Method::DELETE, &format!("/{NAME}"), None).await;
@@ -118,6 +125,15 @@ async fn a_plugin_lives_its_life_through_the_assistant() {
         if left.is_empty() { Ok(()) } else { Err(format!("{} objects", left.len())) }
     })
     .await;
+}
+
+/// Since when it serves, and what its history says of it.
+async fn served(release: &Release) -> (Value, Vec<Value>) {
+    let plugin = object(&release.sandbox, "plugin", NAME).await.unwrap();
+    let history = ask(release, Method::GET, &format!("/{NAME}/history"), None).await;
+    let ends =
+        history["entries"].as_array().unwrap().iter().filter(|entry| what(entry) == "serves");
+    (plugin["status"]["servesSince"].clone(), ends.cloned().collect())
 }
 
 fn what(entry: &Value) -> &str {
