@@ -53,9 +53,26 @@ pub(crate) mod soak {
     }
 }
 
+/// A Pod of a part of the release that works.
+async fn ready(who: &str) -> Value {
+    let selector = format!("app.kubernetes.io/component={who}");
+    until(&format!("{who} is ready"), LONG, async || {
+        let pods = objects(&name(), "pods", &selector).await;
+        let is_ready = |pod: &Value| {
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && pod["status"]["containerStatuses"][0]["ready"] == true
+        };
+        let pod = pods.iter().find(|pod| is_ready(pod)).cloned();
+        pod.ok_or_else(|| format!("{} Pods", pods.len()))
+    })
+    .await
+}
+
 /// One life of a plugin. Returns how many of its steps were cut off.
 async fn lives(deaths: &Deaths) -> usize {
     enter();
+    // In the life before, it died last.
+    ready("app").await;
     let release = load::release().await;
     let mut life = Life { deaths, way: Way::of(&release), release, cut: 0 };
 
@@ -105,17 +122,7 @@ impl Life<'_> {
         body: &Value,
     ) -> (u16, Value) {
         let namespace = name();
-        let selector = format!("app.kubernetes.io/component={}", self.deaths.who);
-        let pod = until("who is to die is ready", LONG, async || {
-            let pods = objects(&namespace, "pods", &selector).await;
-            let is_ready = |pod: &Value| {
-                pod["metadata"]["deletionTimestamp"].is_null()
-                    && pod["status"]["containerStatuses"][0]["ready"] == true
-            };
-            let pod = pods.iter().find(|pod| is_ready(pod)).cloned();
-            pod.ok_or_else(|| format!("{} Pods", pods.len()))
-        })
-        .await;
+        let pod = ready(self.deaths.who).await;
         let path = format!("/v1/plugins{path}");
         let asked = self.way.ask(method.clone(), &path, Some(("", body)));
         let dies = async {
