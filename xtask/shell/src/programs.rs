@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
+use crate::lock;
 use crate::shell::Shell;
+use crate::workspace::cache;
 
 /// A program, how to see that it works, and the Debian packages that bring it.
 pub struct Program {
@@ -44,13 +46,7 @@ pub const SSH_SERVER: Program =
 /// Makes sure that all of `programs` are there. As root on a Debian-like machine the missing ones are
 /// installed; anybody else is told the one command that does it.
 pub async fn ensure(shell: &mut Shell, programs: &[Program]) -> Result<()> {
-    let missing: Vec<&Program> = programs.iter().filter(|program| !program.works()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let names = missing.iter().map(|program| program.name).collect::<Vec<_>>().join(" and ");
-    let packages: Vec<&str> =
-        missing.iter().flat_map(|program| program.packages).copied().collect();
+    let Some(Missing { names, packages }) = Missing::of(programs) else { return Ok(()) };
     let install = ["apt-get", "install", "--yes", "--no-install-recommends"];
     let debian = Path::new("/usr/bin/apt-get").exists();
     if !debian {
@@ -67,13 +63,33 @@ pub async fn ensure(shell: &mut Shell, programs: &[Program]) -> Result<()> {
             packages.join(" ")
         );
     }
+    // Whoever finds another at work ends with an error, whatever it wants.
+    let _lock = lock::take(shell, &cache().join("packages.lock"), "installs packages").await?;
+    let Some(Missing { names, packages }) = Missing::of(programs) else { return Ok(()) };
     eprintln!("{names} is missing: installing it");
     let mut update = Command::new("apt-get");
     update.arg("update").env("DEBIAN_FRONTEND", "noninteractive");
     shell.run(update).await?;
     let mut command = Command::new(install[0]);
+    // Somebody else's, as the machine's own updates.
+    command.args(["-o", "DPkg::Lock::Timeout=600"]);
     command.args(&install[1..]).args(&packages).env("DEBIAN_FRONTEND", "noninteractive");
     shell.run(command).await
+}
+
+/// What does not work yet.
+struct Missing {
+    names: String,
+    packages: Vec<&'static str>,
+}
+
+impl Missing {
+    fn of(programs: &[Program]) -> Option<Self> {
+        let missing: Vec<&Program> = programs.iter().filter(|program| !program.works()).collect();
+        let names = missing.iter().map(|program| program.name).collect::<Vec<_>>().join(" and ");
+        let packages = missing.iter().flat_map(|program| program.packages).copied().collect();
+        (!missing.is_empty()).then_some(Self { names, packages })
+    }
 }
 
 impl Program {
