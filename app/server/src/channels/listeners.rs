@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A platform that tells a thing once gives it to all who listen. Whoever is to listen no more hears beside the
-//! next for a moment: what it is told while it hangs up, the other has.
+//! next for a moment: what it is told while it hangs up, the other has. Where nobody is next, that is lost.
 //!
 //! What must not be stored is obeyed before the rest is kept: after a crash between the two the platform tells
 //! it again, or nobody was answered.

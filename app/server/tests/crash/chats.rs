@@ -261,6 +261,38 @@ async fn whoever_takes_over_hears_before_the_other_is_deaf() -> Result<()> {
     .await
 }
 
+/// As while the database is away for long: nobody else can listen then either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_cannot_know_whether_they_listen_goes_on() -> Result<()> {
+    const PACE: Duration = Duration::from_millis(250);
+    let _turn = alone().await;
+    let settings = Settings { chats: true, ..Settings::new(server()) };
+    World::run(settings, async |world| {
+        world.fleet.start(0).await?;
+        let person = world.person().await?;
+        let guest = Guest::let_in(world, &person, Chat::Signal(7_001)).await?;
+        guest.platforms.signal.notice_late(true);
+        let mut held = world.database.admin.begin().await?;
+        sqlx::query("select from channel_account for update").execute(&mut *held).await?;
+        let begun = Instant::now();
+        while begun.elapsed() < world.settings.lease * 3 {
+            guest.write(&Script::default());
+            sleep(PACE).await;
+        }
+        held.rollback().await?;
+        // In which it would have hung up, and begun again.
+        while begun.elapsed() < world.settings.lease * 6 {
+            guest.write(&Script::default());
+            sleep(PACE).await;
+        }
+        world.settle(PATIENCE).await?;
+        let missing = world.missing(&world.log.written()).await?;
+        ensure!(missing == 0, "{missing} messages went with a stream that was given up");
+        world.check(Faults::Deaths).await
+    })
+    .await
+}
+
 /// The transaction in which it keeps what it heard holds the account, and cannot go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_ends_while_it_keeps_something_is_not_held_up_by_itself() -> Result<()> {

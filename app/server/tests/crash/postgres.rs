@@ -62,9 +62,7 @@ async fn survive(world: &World, data_dir: &Path) -> Result<()> {
     let chats = [Chat::Telegram(7_001), Chat::Signal(7_001)];
     let guests = try_join_all(chats.map(|chat| Guest::let_in(world, &person, chat))).await?;
     // Whoever hung up while it cannot know whether it still listens would lose what comes next.
-    for guest in &guests {
-        guest.platforms.signal.notice_late(true);
-    }
+    world.platforms.as_ref().context("nobody chats in this world")?.signal.notice_late(true);
     let (no_more, end) = (CancellationToken::new(), CancellationToken::new());
     let _ended = end.clone().drop_guard();
     let chatting = async {
