@@ -4,6 +4,8 @@
 //! builds it. A program appears there only when it is complete, so a build that was interrupted goes
 //! on where it was; a lock lets one process build and the others wait.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,14 +27,28 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds what is not there yet.
+    /// Builds what is not there yet, two modules at a time: what links keeps one processor busy, and what
+    /// is fetched none.
     pub(super) async fn obtain(shell: &mut Shell, modules: &[&Module]) -> Result<Self> {
         let go = go_version()?;
-        let mut folders = Vec::new();
-        for module in modules {
-            folders.push(obtain(shell, module, &go).await?);
-        }
-        Ok(Self { folders })
+        let left = RefCell::new(modules.iter().collect::<VecDeque<_>>());
+        let lane = async |shell: &mut Shell| {
+            let mut folders = Vec::new();
+            loop {
+                let Some(module) = left.borrow_mut().pop_front() else { return Ok(folders) };
+                match obtain(shell, module, &go).await {
+                    Ok(folder) => folders.push(folder),
+                    Err(error) => {
+                        // The other begins nothing more.
+                        left.borrow_mut().clear();
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let mut another = Shell::new()?;
+        let (one, other) = tokio::join!(lane(shell), lane(&mut another));
+        Ok(Self { folders: [one?, other?].concat() })
     }
 
     /// A program, or a folder that was set beside the programs.
