@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use xtask_shell::workspace::{cache, root};
+use xtask_shell::workspace::cache;
 use xtask_shell::{Shell, digest, lock, output_of};
 
 use super::pins::{Language, Module, Patch};
@@ -73,7 +73,7 @@ fn go_version() -> Result<String> {
 /// The folder of a module's programs.
 async fn obtain(shell: &mut Shell, module: &Module, go: &str) -> Result<PathBuf> {
     let name = module.name;
-    let source = root().join("xtask/cluster/programs").join(name);
+    let source = module.source();
     let mut pins = Vec::new();
     for file in PINS {
         let path = source.join(file);

@@ -1,13 +1,19 @@
 //! What a cluster is made of, and how each part is built.
 //!
-//! Every part comes by name from the Go registry: a module of ours in `xtask/cluster/programs/<name>` pins it
-//! and all that it needs, with checksums. Versions stand there; what stands here is the recipe.
+//! Every part comes by name from the Go registry: a module of ours in `xtask/cluster/programs` pins it and
+//! all that it needs, with checksums. Versions stand there; what stands here is the recipe.
+
+use std::path::PathBuf;
+
+use xtask_shell::workspace::root;
 
 /// A module of ours and the programs that are built from it.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// The folder in `xtask/cluster/programs`.
     pub(super) name: &'static str,
+    /// The folder in `xtask/cluster/programs` that pins it. Those of one folder share what they are made
+    /// of, so that the libraries of Kubernetes are compiled once.
+    pub(super) pins: &'static str,
     /// What is built, and from which package.
     pub(super) programs: &'static [(&'static str, &'static str)],
     /// Further arguments of `go build`.
@@ -43,8 +49,15 @@ pub(super) struct Folder {
     pub(super) name: &'static str,
 }
 
+impl Module {
+    pub(super) fn source(&self) -> PathBuf {
+        root().join("xtask/cluster/programs").join(self.pins)
+    }
+}
+
 const PLAIN: Module = Module {
     name: "",
+    pins: "",
     programs: &[],
     flags: &[],
     linker: "",
@@ -53,11 +66,19 @@ const PLAIN: Module = Module {
     folders: &[],
 };
 
-pub(super) const ETCD: Module =
-    Module { name: "etcd", programs: &[("etcd", "go.etcd.io/etcd/server/v3")], ..PLAIN };
+/// What is compiled with the libraries of the Kubernetes that is tested, all of one version.
+const COMMON: &str = "common";
+
+pub(super) const ETCD: Module = Module {
+    name: "etcd",
+    pins: COMMON,
+    programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
+    ..PLAIN
+};
 
 pub(super) const KUBERNETES: Module = Module {
     name: "kubernetes",
+    pins: COMMON,
     programs: &[
         ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
         ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -76,6 +97,7 @@ pub(super) const KUBERNETES: Module = Module {
 
 pub(super) const CONTAINERD: Module = Module {
     name: "containerd",
+    pins: COMMON,
     programs: &[
         ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
         (
@@ -89,6 +111,7 @@ pub(super) const CONTAINERD: Module = Module {
 
 pub(super) const RUNC: Module = Module {
     name: "runc",
+    pins: "runc",
     programs: &[("runc", "github.com/opencontainers/runc")],
     flags: &["-tags", "seccomp"],
     c: Language::GoAndC,
@@ -97,6 +120,7 @@ pub(super) const RUNC: Module = Module {
 
 pub(super) const GVISOR: Module = Module {
     name: "gvisor",
+    pins: "gvisor",
     programs: &[
         ("runsc", "gvisor.dev/gvisor/runsc"),
         ("containerd-shim-runsc-v1", "gvisor.dev/gvisor/shim"),
@@ -113,6 +137,7 @@ pub(super) const GVISOR: Module = Module {
 /// The plugins that connect Pods without a policy enforcer.
 pub(super) const CNI: Module = Module {
     name: "cni",
+    pins: "cni",
     programs: &[
         ("ptp", "github.com/containernetworking/plugins/plugins/main/ptp"),
         ("loopback", "github.com/containernetworking/plugins/plugins/main/loopback"),
@@ -124,6 +149,7 @@ pub(super) const CNI: Module = Module {
 /// The network with a policy enforcer.
 pub(super) const CILIUM: Module = Module {
     name: "cilium",
+    pins: "cilium",
     programs: &[
         ("cilium-agent", "github.com/cilium/cilium/daemon"),
         ("cilium-cni", "github.com/cilium/cilium/plugins/cilium-cni"),
@@ -148,31 +174,40 @@ pub(super) const CILIUM: Module = Module {
 };
 
 /// Answers for the names of Services, and for those that tests invent.
-pub(super) const COREDNS: Module =
-    Module { name: "coredns", programs: &[("coredns", "github.com/coredns/coredns")], ..PLAIN };
+pub(super) const COREDNS: Module = Module {
+    name: "coredns",
+    pins: COMMON,
+    programs: &[("coredns", "github.com/coredns/coredns")],
+    ..PLAIN
+};
 
 /// Installs charts; no part of a node.
-pub(super) const HELM: Module =
-    Module { name: "helm", programs: &[("helm", "helm.sh/helm/v4/cmd/helm")], ..PLAIN };
+pub(super) const HELM: Module = Module {
+    name: "helm",
+    pins: COMMON,
+    programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
+    ..PLAIN
+};
 
 /// A store that speaks S3, for tests of backups.
 pub(super) const VERSITYGW: Module = Module {
     name: "versitygw",
+    pins: "versitygw",
     programs: &[("versitygw", "github.com/versity/versitygw/cmd/versitygw")],
     ..PLAIN
 };
 
+/// What takes longest comes first, and behind it what is made of the same.
 pub(super) const ALL: [&Module; 10] =
-    [&ETCD, &KUBERNETES, &CONTAINERD, &RUNC, &GVISOR, &CNI, &CILIUM, &COREDNS, &HELM, &VERSITYGW];
+    [&KUBERNETES, &CILIUM, &GVISOR, &VERSITYGW, &RUNC, &CNI, &ETCD, &CONTAINERD, &COREDNS, &HELM];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-    use xtask_shell::workspace::root;
 
     fn file(module: &Module, name: &str) -> String {
-        let path = root().join("xtask/cluster/programs").join(module.name).join(name);
+        let path = module.source().join(name);
         fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing", path.display()))
     }
 
