@@ -47,8 +47,11 @@ impl Programs {
             }
         };
         let mut another = Shell::new()?;
-        let (one, other) = tokio::join!(lane(shell), lane(&mut another));
-        Ok(Self { folders: [one?, other?].concat() })
+        match tokio::join!(lane(shell), lane(&mut another)) {
+            (Ok(one), Ok(other)) => Ok(Self { folders: [one, other].concat() }),
+            (Err(one), Err(other)) => Err(one.context(format!("{other:#}"))),
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+        }
     }
 
     /// A program, or a folder that was set beside the programs.
