@@ -275,16 +275,16 @@ async fn whoever_cannot_know_whether_they_listen_goes_on() -> Result<()> {
         let mut held = world.database.admin.begin().await?;
         sqlx::query("select from channel_account for update").execute(&mut *held).await?;
         let begun = Instant::now();
-        while begun.elapsed() < world.settings.lease * 3 {
-            guest.write(&Script::default());
-            sleep(PACE).await;
-        }
+        let writing_for = async |leases| {
+            while begun.elapsed() < world.settings.lease * leases {
+                guest.write(&Script::default());
+                sleep(PACE).await;
+            }
+        };
+        writing_for(3).await;
         held.rollback().await?;
         // In which it would have hung up, and begun again.
-        while begun.elapsed() < world.settings.lease * 6 {
-            guest.write(&Script::default());
-            sleep(PACE).await;
-        }
+        writing_for(6).await;
         world.settle(PATIENCE).await?;
         let missing = world.missing(&world.log.written()).await?;
         ensure!(missing == 0, "{missing} messages went with a stream that was given up");

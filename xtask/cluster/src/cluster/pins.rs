@@ -66,19 +66,14 @@ const PLAIN: Module = Module {
     folders: &[],
 };
 
-/// What is compiled with the libraries of the Kubernetes that is tested, all of one version.
-const COMMON: &str = "common";
+/// What is compiled with the libraries of the Kubernetes that is tested.
+const WITH_KUBERNETES: Module = Module { pins: "kubernetes", ..PLAIN };
 
-pub(super) const ETCD: Module = Module {
-    name: "etcd",
-    pins: COMMON,
-    programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
-    ..PLAIN
-};
+pub(super) const ETCD: Module =
+    Module { name: "etcd", programs: &[("etcd", "go.etcd.io/etcd/server/v3")], ..WITH_KUBERNETES };
 
 pub(super) const KUBERNETES: Module = Module {
     name: "kubernetes",
-    pins: COMMON,
     programs: &[
         ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
         ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
@@ -92,12 +87,11 @@ pub(super) const KUBERNETES: Module = Module {
              -X k8s.io/component-base/version.gitMajor=1 \
              -X k8s.io/component-base/version.gitMinor=36 \
              -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3",
-    ..PLAIN
+    ..WITH_KUBERNETES
 };
 
 pub(super) const CONTAINERD: Module = Module {
     name: "containerd",
-    pins: COMMON,
     programs: &[
         ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
         (
@@ -106,7 +100,7 @@ pub(super) const CONTAINERD: Module = Module {
         ),
         ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
     ],
-    ..PLAIN
+    ..WITH_KUBERNETES
 };
 
 pub(super) const RUNC: Module = Module {
@@ -176,18 +170,13 @@ pub(super) const CILIUM: Module = Module {
 /// Answers for the names of Services, and for those that tests invent.
 pub(super) const COREDNS: Module = Module {
     name: "coredns",
-    pins: COMMON,
     programs: &[("coredns", "github.com/coredns/coredns")],
-    ..PLAIN
+    ..WITH_KUBERNETES
 };
 
 /// Installs charts; no part of a node.
-pub(super) const HELM: Module = Module {
-    name: "helm",
-    pins: COMMON,
-    programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
-    ..PLAIN
-};
+pub(super) const HELM: Module =
+    Module { name: "helm", programs: &[("helm", "helm.sh/helm/v4/cmd/helm")], ..WITH_KUBERNETES };
 
 /// A store that speaks S3, for tests of backups.
 pub(super) const VERSITYGW: Module = Module {

@@ -63,10 +63,11 @@ impl Variant {
 
     /// What a cluster of this variant is made of.
     pub(super) fn modules(self) -> Vec<&'static Module> {
-        let mut modules =
-            vec![&pins::ETCD, &pins::KUBERNETES, &pins::CONTAINERD, &pins::RUNC, &pins::GVISOR];
-        modules.extend([&pins::CNI, &pins::COREDNS]);
+        // As in `pins::ALL`: what takes longest comes first.
+        let mut modules = vec![&pins::KUBERNETES];
         modules.extend(self.network.modules());
+        modules.extend([&pins::GVISOR, &pins::RUNC, &pins::CNI]);
+        modules.extend([&pins::ETCD, &pins::CONTAINERD, &pins::COREDNS]);
         modules
     }
 

@@ -1,4 +1,4 @@
-module famulus.test/common
+module famulus.test/kubernetes
 
 go 1.26.3
 
