@@ -39,7 +39,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let program = root().join(PROGRAM);
     if !program.exists() {
         eprintln!(
-            "compiling famulus, {} crates: 4 to 7 minutes on two cores, and only the first time",
+            "compiling famulus, {} crates: 4 to 6 minutes on two cores, and only the first time",
             crates()?
         );
     }
