@@ -93,13 +93,18 @@ impl Storm {
             }
             sleep(Duration::from_millis(seed.between(self.gap.start, self.gap.end))).await;
             thaw(world, &mut frozen, Instant::now())?;
-            let place = seed.below(self.processes);
-            if let Some(status) = world.fleet.ended(place)? {
-                bail!("a process ended although nobody killed it: {status}");
+            for place in 0..self.processes {
+                if let Some(status) = world.fleet.ended(place)? {
+                    bail!("a process ended although nobody killed it: {status}");
+                }
             }
+            let place = seed.below(self.processes);
             match seed.below(20) {
+                // Who is killed asleep never wakes, and never meets what was done without it.
                 0..14 => {
-                    frozen.retain(|(cold, _)| *cold != place);
+                    let is_awake = |place: &usize| frozen.iter().all(|(cold, _)| cold != place);
+                    let awake: Vec<usize> = (0..self.processes).filter(is_awake).collect();
+                    let place = *seed.pick(&awake).context("no process is awake")?;
                     world.fleet.kill(place).await?;
                     world.fleet.start_in_time(place).await?;
                     done.killed += 1;
