@@ -31,6 +31,10 @@ pub(crate) struct NewPlugin {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {
+    "properties": {"ref": {"type": "string"}, "files": {"type": "array"}},
+    "required": ["ref", "files"],
+}))]
 pub(crate) struct PluginUpdate {
     /// Another branch, tag or commit.
     #[serde(default)]
