@@ -18,7 +18,7 @@ const RUNNER: &str = "famulus-runner";
 const PROGRAM: &str = "target/trying/famulus";
 
 /// What would be written twice is written once, and what the loader has to relocate is packed: a sixth of
-/// the program, and some 8 MiB of what it holds in memory. Only here is the linker surely LLD.
+/// the program, and some 8 MiB of what it holds in memory. For other targets the linker may not be LLD.
 const LINKED_SMALL: &str = "target.x86_64-unknown-linux-gnu.rustflags = \
      ['-Clink-arg=-Wl,--icf=all,-z,pack-relative-relocs']";
 
