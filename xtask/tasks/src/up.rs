@@ -58,8 +58,13 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
 
 /// Whether programs with packed relocations run here. Where nobody can tell they are taken not to.
 fn packs_relocations() -> bool {
-    let said = output_of(Command::new("getconf").arg("GNU_LIBC_VERSION")).unwrap_or_default();
-    glibc(&String::from_utf8_lossy(&said)).is_some_and(|version| version >= UNPACKS)
+    match output_of(Command::new("getconf").arg("GNU_LIBC_VERSION")) {
+        Ok(said) => glibc(&String::from_utf8_lossy(&said)).is_some_and(|found| found >= UNPACKS),
+        Err(error) => {
+            eprintln!("famulus is linked larger than it need be: {error:#}");
+            false
+        }
+    }
 }
 
 /// The version that `getconf` tells, such as `glibc 2.36`.
