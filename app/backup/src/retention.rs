@@ -122,6 +122,7 @@ mod tests {
     use super::*;
     use jiff::{SignedDuration, ToSpan};
     use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -294,32 +295,32 @@ mod tests {
         check(&taken, &left, high, rules);
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4))]
-
-        /// Four thousand days of a machine whose clock jumps and whose backups fail now and then.
-        #[test]
-        fn four_thousand_days_lose_nothing_that_a_rule_keeps(
-            days in prop::collection::vec(day(), 4000),
-            rules in rules(),
-        ) {
+    /// Tries as many lives of four thousand days as it is told: each takes a good while, so that what
+    /// `PROPTEST_CASES` says to properties in general is not for it.
+    fn try_lives(cases: u32) {
+        let config =
+            ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+        let lives = (prop::collection::vec(day(), 4000), rules());
+        let tried = TestRunner::new(config).run(&lives, |life| {
+            let (days, rules) = life;
             simulate(&days, &rules);
+            Ok(())
+        });
+        if let Err(why) = tried {
+            panic!("{why}");
         }
     }
 
+    /// Four thousand days of a machine whose clock jumps and whose backups fail now and then.
+    #[test]
+    fn four_thousand_days_lose_nothing_that_a_rule_keeps() {
+        try_lives(4);
+    }
+
     mod soak {
-        use super::*;
-
-        proptest! {
-            #![proptest_config(ProptestConfig::with_cases(60))]
-
-            #[test]
-            fn many_machines_lose_nothing_that_a_rule_keeps_in_four_thousand_days(
-                days in prop::collection::vec(day(), 4000),
-                rules in rules(),
-            ) {
-                simulate(&days, &rules);
-            }
+        #[test]
+        fn many_machines_lose_nothing_that_a_rule_keeps_in_four_thousand_days() {
+            super::try_lives(60);
         }
     }
 }
