@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -68,6 +68,10 @@ struct Running {
     abort: Option<AbortHandle>,
 }
 
+/// What a task does. Without its type, what starts and supervises tasks is compiled once, and not
+/// for each.
+type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Tasks {
     /// An empty set whose shutdown has not begun.
     pub fn new() -> Self {
@@ -87,12 +91,7 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let name = name.into();
-        let tasks = self.clone();
-        self.start(name.clone(), async move {
-            let end = End::of(future).await;
-            tasks.report(&name, on_exit, &end);
-        })
+        self.start_once(name.into(), on_exit, Box::pin(future))
     }
 
     /// Runs what `factory` makes as the task `name`, and with [`OnExit::Restart`] makes it anew
@@ -109,29 +108,7 @@ impl Tasks {
         M: FnMut() -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let name = name.into();
-        let tasks = self.clone();
-        self.start(name.clone(), async move {
-            let mut backoff = Backoff::new();
-            loop {
-                let started = Instant::now();
-                let end = End::of(factory()).await;
-                if on_exit != OnExit::Restart {
-                    tasks.report(&name, on_exit, &end);
-                    return;
-                }
-                if tasks.is_shutting_down() {
-                    end.log_panic(&name);
-                    return;
-                }
-                let pause = backoff.after(started.elapsed());
-                end.log_restart(&name, pause);
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    () = tasks.shared.token.cancelled() => return,
-                }
-            }
-        })
+        self.start_loop(name.into(), on_exit, Box::new(move || Box::pin(factory())))
     }
 
     /// Begins the shutdown: cancels the token that every task watches. Idempotent.
@@ -182,6 +159,48 @@ impl Tasks {
             }
         }
         Drained { stragglers }
+    }
+
+    fn start_once(&self, name: Cow<'static, str>, on_exit: OnExit, future: Boxed) -> AbortHandle {
+        let tasks = self.clone();
+        let named = name.clone();
+        let supervised = async move {
+            let end = End::of(future).await;
+            tasks.report(&named, on_exit, &end);
+        };
+        self.start(name, supervised)
+    }
+
+    fn start_loop(
+        &self,
+        name: Cow<'static, str>,
+        on_exit: OnExit,
+        mut factory: Box<dyn FnMut() -> Boxed + Send>,
+    ) -> AbortHandle {
+        let tasks = self.clone();
+        let named = name.clone();
+        let supervised = async move {
+            let mut backoff = Backoff::new();
+            loop {
+                let started = Instant::now();
+                let end = End::of(factory()).await;
+                if on_exit != OnExit::Restart {
+                    tasks.report(&named, on_exit, &end);
+                    return;
+                }
+                if tasks.is_shutting_down() {
+                    end.log_panic(&named);
+                    return;
+                }
+                let pause = backoff.after(started.elapsed());
+                end.log_restart(&named, pause);
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = tasks.shared.token.cancelled() => return,
+                }
+            }
+        };
+        self.start(name, supervised)
     }
 
     fn start<F>(&self, name: Cow<'static, str>, future: F) -> AbortHandle
@@ -247,8 +266,7 @@ enum End {
 }
 
 impl End {
-    async fn of(future: impl Future<Output = ()>) -> Self {
-        let mut future = pin!(future);
+    async fn of(mut future: Boxed) -> Self {
         poll_fn(|context| {
             // Unwind safe: after a panic the future is dropped whole and nothing of it is looked at again.
             let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
