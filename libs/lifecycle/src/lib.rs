@@ -19,6 +19,7 @@
 //! Invariants: no task without a name; no panic is swallowed; a task that may not end early takes
 //! the process down in order when it does; nothing is restarted once the shutdown has begun.
 
+mod end;
 pub mod memory;
 mod restart;
 mod signals;

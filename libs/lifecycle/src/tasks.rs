@@ -1,14 +1,10 @@
 //! Starting, supervising and ending tasks.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::end::End;
 use crate::restart::Backoff;
 
 /// How long an aborted task gets to drop what it holds. Abort takes effect at the next await, so
@@ -70,7 +67,7 @@ struct Running {
 
 /// What a task does. Without its type, what starts and supervises tasks is compiled once, and not
 /// for each.
-type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Tasks {
     /// An empty set whose shutdown has not begun.
@@ -257,47 +254,6 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.tasks.shared.running.lock().remove(&self.id);
-    }
-}
-
-enum End {
-    Returned,
-    Panicked(String),
-}
-
-impl End {
-    async fn of(mut future: Boxed) -> Self {
-        poll_fn(|context| {
-            // Unwind safe: after a panic the future is dropped whole and nothing of it is looked at again.
-            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-            match polled {
-                Ok(polled) => polled.map(|()| Self::Returned),
-                Err(payload) => Poll::Ready(Self::Panicked(panic_text(&*payload))),
-            }
-        })
-        .await
-    }
-
-    fn log_panic(&self, name: &str) {
-        if let Self::Panicked(panic) = self {
-            tracing::error!(task.name = name, panic, "a task panicked");
-        }
-    }
-
-    fn log_restart(&self, name: &str, pause: Duration) {
-        self.log_panic(name);
-        let pause_ms = pause.as_millis() as u64;
-        tracing::warn!(task.name = name, pause_ms, "a task ended early: starting it again");
-    }
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&'static str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a value that is not text".to_owned()
     }
 }
 
