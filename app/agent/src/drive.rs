@@ -16,6 +16,7 @@ use famulus_core::{
     tool::ToolSpec,
     turn::{Fence, LoadedTurn, RecordedCall, TurnState},
 };
+use famulus_lifecycle::boxed;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -26,6 +27,7 @@ impl Driver {
     /// # Errors
     /// [`famulus_core::StoreError::LeaseLost`] when somebody else has taken over; any other error leaves the turn
     /// as its record says, for the next try.
+    #[boxed]
     pub async fn drive(
         &self,
         fence: &Fence,

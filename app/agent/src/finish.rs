@@ -13,6 +13,7 @@ use famulus_core::{
     outbound::{Channel, ReplyRule},
     turn::{Burial, Ended, Ending, Fence, NewMessage, STOPPED, TurnState},
 };
+use famulus_lifecycle::boxed;
 use std::sync::Arc;
 
 impl Run<'_> {
@@ -93,6 +94,7 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Driver::drive`].
+    #[boxed]
     pub async fn bury(
         &self,
         fence: &Fence,

@@ -4,6 +4,7 @@
 //! a second while anything runs.
 
 use famulus_core::{ids::TurnId, turn::TurnLog};
+use famulus_lifecycle::boxed;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
@@ -55,6 +56,7 @@ impl LiveTurns {
     }
 
     /// Watches until the token ends. Asks nothing of the database while nothing runs.
+    #[boxed]
     pub async fn watch(
         self,
         log: Arc<dyn TurnLog>,

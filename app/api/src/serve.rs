@@ -23,6 +23,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use famulus_core::runner::{Door, Origin};
+use famulus_lifecycle::boxed;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
@@ -56,6 +57,7 @@ pub enum ServeError {
 impl Api {
     /// Serves until the token ends, then ends event streams, waits for the requests that run, and
     /// returns. Dropping the future ends everything at once; the caller sets the deadline.
+    #[boxed]
     pub async fn serve(
         self,
         listeners: Listeners,

@@ -19,6 +19,7 @@ use crate::{
     retention::{Dated, Mark},
     store::{Draft, Files, Store},
 };
+use famulus_lifecycle::boxed;
 use jiff::{Timestamp, tz::TimeZone};
 use std::{io::Read, path::PathBuf, sync::Arc};
 use uuid::Uuid;
@@ -84,6 +85,7 @@ impl Backups {
     ///
     /// # Errors
     /// The place cannot be read.
+    #[boxed]
     pub async fn list(&self) -> Result<Vec<Backup>, BackupError> {
         self.with(Kept::list).await
     }
@@ -92,6 +94,7 @@ impl Backups {
     ///
     /// # Errors
     /// There is none, or it is damaged; or several installations have some, and none is asked for.
+    #[boxed]
     pub async fn find(
         &self,
         which: &Which,
@@ -105,6 +108,7 @@ impl Backups {
     ///
     /// # Errors
     /// It is damaged, or cannot be read.
+    #[boxed]
     pub async fn check(&self, name: &str) -> Result<Manifest, BackupError> {
         let name = name.to_owned();
         self.with(move |kept| kept.check(&name)).await
@@ -114,6 +118,7 @@ impl Backups {
     ///
     /// # Errors
     /// The place cannot be read.
+    #[boxed]
     pub async fn good(&self, installation: Uuid) -> Result<Vec<(String, Manifest)>, BackupError> {
         self.with(move |kept| kept.good(installation)).await
     }

@@ -10,6 +10,7 @@ use crate::{
     seal::Identities,
     server::Server,
 };
+use famulus_lifecycle::boxed;
 use std::{
     fs::File,
     io::{Read, Write},
@@ -25,6 +26,7 @@ const SMALL: u64 = 64 * 1024 * 1024;
 
 /// Fills an empty database from a backup whose parts were checked, in one transaction: what fails on the
 /// way, or is dropped, leaves it as empty as it was.
+#[boxed]
 pub async fn database(
     backups: &Backups,
     name: &str,
@@ -53,6 +55,7 @@ pub async fn database(
 ///
 /// # Errors
 /// It cannot be read, or is sealed to another key.
+#[boxed]
 pub async fn small(
     backups: &Backups,
     name: &str,
@@ -70,6 +73,7 @@ pub async fn small(
 ///
 /// # Errors
 /// It cannot be read, or is sealed to another key.
+#[boxed]
 pub async fn whole(
     backups: &Backups,
     name: &str,
@@ -95,6 +99,7 @@ pub async fn whole(
 ///
 /// # Errors
 /// It cannot be read, or is sealed to another key.
+#[boxed]
 pub async fn large(
     backups: &Backups,
     name: &str,

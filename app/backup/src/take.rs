@@ -15,6 +15,7 @@ use crate::{
 use async_trait::async_trait;
 use famulus_core::Clock;
 use famulus_errors::chain;
+use famulus_lifecycle::boxed;
 use jiff::Timestamp;
 use std::{
     error::Error,
@@ -114,6 +115,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// It was not taken. What was written of it is gone, and no other is.
+#[boxed]
 pub async fn take(plan: Plan, source: Source, clock: &dyn Clock) -> Result<Outcome, BackupError> {
     let Plan { backups, recipient, rules } = plan;
     let installation = source.installation;

@@ -11,8 +11,8 @@ use famulus_core::runner::Origin;
 use famulus_core::sandbox::SandboxError;
 use famulus_crds::bearer;
 use famulus_errors::chain;
-use famulus_lifecycle::Tasks;
-use famulus_sandbox::{Calls, Home, KnownPlugin as _, Ports, ScaleError, Timeouts};
+use famulus_lifecycle::{Tasks, boxed};
+use famulus_sandbox::{CallPorts, Calls, Home, KnownPlugin as _, Ports, ScaleError, Timeouts};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, Client};
@@ -75,13 +75,15 @@ pub struct Cluster {
 impl Cluster {
     /// With the cluster that this process is in, or that its environment names. That need not
     /// answer now: it is asked again and again.
+    #[boxed]
     pub async fn connect(
         config: Config,
         ports: Ports,
         tasks: &Tasks,
-    ) -> Result<Arc<Calls<Self>>, ConnectError> {
+    ) -> Result<(Arc<Self>, CallPorts), ConnectError> {
         let kube = Client::try_default().await.map_err(ConnectError::Kubernetes)?;
-        Self::start(kube, config, ports, tasks)
+        let calls = Self::start(kube, config, ports, tasks)?;
+        Ok((Arc::clone(calls.home()), calls.into()))
     }
 
     /// With a client that is there already.

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use famulus_crds::labels::runners_of;
 use famulus_crds::{bearer, plugin::Plugin};
 use famulus_errors::chain;
+use famulus_lifecycle::boxed;
 use famulus_protocol::{Kind, Problem, RENDERED_HEADER, paths};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -111,6 +112,7 @@ struct Door {
 impl Keeper {
     /// # Errors
     /// The key cannot be read, or no cluster is configured here.
+    #[boxed]
     pub async fn connect(
         namespace: &str,
         key_file: &Path,
@@ -139,6 +141,7 @@ impl Keeper {
     ///
     /// # Errors
     /// No runner gives them.
+    #[boxed]
     pub async fn files(&self, plugin: &str) -> Result<Pieces, KeeperError> {
         let none = async || Ok::<_, KeeperError>(Body::default());
         let response = self.ask(Method::GET, paths::OWN_FILES, plugin, none).await?;
@@ -149,6 +152,7 @@ impl Keeper {
     ///
     /// # Errors
     /// No runner gives it.
+    #[boxed]
     pub async fn configuration(&self, plugin: &str) -> Result<Vec<u8>, KeeperError> {
         let none = async || Ok::<_, KeeperError>(Body::default());
         let response = self.ask(Method::GET, paths::CONFIGURATION, plugin, none).await?;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use famulus_lifecycle::boxed;
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -104,6 +105,7 @@ impl Uv {
     }
 
     /// The program, where it is here already.
+    #[boxed]
     pub async fn at_hand(&self) -> Option<PathBuf> {
         let looked = self.looked.lock().clone();
         match looked {
@@ -117,6 +119,7 @@ impl Uv {
     ///
     /// # Errors
     /// It cannot be fetched: why, and what to do about it.
+    #[boxed]
     pub async fn obtain(&self) -> Result<PathBuf, UvError> {
         let _one = self.fetching.lock().await;
         if let Some(found) = self.look().await {

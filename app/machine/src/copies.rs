@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use famulus_lifecycle::Tasks;
+use famulus_lifecycle::{Tasks, boxed};
 use famulus_protocol::launch::LaunchNetwork;
 use famulus_protocol::revision::Copied;
 use serde_json::{Map, Value};
@@ -69,6 +69,7 @@ impl Copies {
     ///
     /// # Errors
     /// No sandbox can be made, in which they could be read.
+    #[boxed]
     pub async fn files(&self, plugin: &str, uid: &str) -> Result<GivenFiles, MachineError> {
         let folders = self.folders.of(uid);
         match self.give(plugin, folders.clone()).await {
@@ -135,6 +136,7 @@ impl GivenFiles {
     ///
     /// # Errors
     /// They did not come whole.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, StepError> {
         let mut piece = Vec::with_capacity(PIECE);
         let read = self.written.read_buf(&mut piece).await;

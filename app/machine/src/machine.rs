@@ -9,8 +9,8 @@ use std::sync::Arc;
 use famulus_core::crash;
 use famulus_core::plugin::Egress;
 use famulus_core::runner::Door;
-use famulus_lifecycle::Tasks;
-use famulus_sandbox::{Liveness, NotReady};
+use famulus_lifecycle::{Tasks, boxed};
+use famulus_sandbox::{CallPorts, Calls, Liveness, NotReady, Ports, Timeouts};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc};
@@ -21,7 +21,7 @@ use crate::config;
 use crate::error::MachineError;
 use crate::folders::{Folders, PluginFolders, own, remove};
 use crate::mounted::give;
-use crate::order::Of;
+use crate::order::{APP, Of};
 use crate::packages::Packages;
 use crate::plugin::{LocalPlugin, not_ready};
 use crate::programs::Uv;
@@ -109,6 +109,7 @@ impl Machine {
     ///
     /// # Errors
     /// No client can be made in this process.
+    #[boxed]
     pub async fn open(
         settings: Settings,
         doors: mpsc::Sender<Door>,
@@ -156,6 +157,15 @@ impl Machine {
         let isolation = self.check(Egress::None).await?;
         tracing::warn!(why, "sandboxes of this machine are in no control group");
         Ok(isolation)
+    }
+
+    /// Begins to look after the runners of this machine.
+    ///
+    /// # Errors
+    /// No client can be made in this process.
+    pub fn calls(self: Arc<Self>, ports: Ports, tasks: &Tasks) -> Result<CallPorts, MachineError> {
+        let calls = Calls::start(self, APP.to_owned(), Timeouts::default(), ports, tasks);
+        calls.map(CallPorts::from).map_err(|error| MachineError::Client(error.into()))
     }
 
     /// Why nothing of a plugin runs here; nothing where sandboxes are as they must be.
@@ -240,6 +250,7 @@ impl Machine {
     ///
     /// # Errors
     /// A folder cannot be removed.
+    #[boxed]
     pub async fn keep_only(&self, uids: &[String]) -> Result<(), MachineError> {
         self.folders.keep_only(uids).await
     }
@@ -248,6 +259,7 @@ impl Machine {
     ///
     /// # Errors
     /// A folder cannot be removed.
+    #[boxed]
     pub async fn remove(&self, uid: &str) -> Result<(), MachineError> {
         let upkeep = self.upkeep(uid);
         upkeep.removed.cancel();

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use famulus_core::crash;
 use famulus_core::plugin::Egress;
+use famulus_lifecycle::boxed;
 use famulus_protocol::launch::LaunchNetwork;
 use famulus_protocol::revision::{BuildOrder, BuildSource, Built, Bundled, Copied};
 use famulus_protocol::{Landlock, SelfTest};
@@ -50,6 +51,7 @@ impl Machine {
     ///
     /// # Errors
     /// In words for the owner; the plugin is as it was.
+    #[boxed]
     pub async fn bundle(
         &self,
         uid: &str,
@@ -106,6 +108,7 @@ impl Machine {
     ///
     /// # Errors
     /// In words for the owner; what serves goes on serving.
+    #[boxed]
     pub async fn build(&self, uid: &str) -> Result<Built, StepError> {
         let built = self.make(uid).await;
         self.note(uid, None);

@@ -12,7 +12,7 @@ use famulus_core::plugin::{
 };
 use famulus_core::sandbox::SandboxError;
 use famulus_errors::chain;
-use famulus_lifecycle::{OnExit, Tasks};
+use famulus_lifecycle::{OnExit, Tasks, boxed};
 use famulus_machine::{Machine, MachineError};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -53,6 +53,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// What is wanted cannot be read.
+    #[boxed]
     pub async fn open(needs: Needs) -> Result<Arc<Self>, ManageError> {
         let opened = needs.clock.now();
         let reconciler = Arc::new_cyclic(|own| Self {

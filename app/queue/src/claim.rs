@@ -9,6 +9,7 @@ use crate::{
 use famulus_core::crash;
 use famulus_core::ids::{PersonId, WorkerId};
 use famulus_core::turn::Fence;
+use famulus_lifecycle::boxed;
 use jiff::Timestamp;
 use sqlx::PgPool;
 use std::{collections::HashSet, io, time::Duration};
@@ -44,6 +45,7 @@ impl Queue {
     }
 
     /// Leases up to `limit` lanes that are due, those that have waited longest first.
+    #[boxed]
     pub async fn claim(&self, class: Class, limit: usize) -> Result<Vec<Lease>, QueueError> {
         #[cfg(feature = "sabotage")]
         if crate::sabotage::is_out(crate::sabotage::Safety::Lease) {
@@ -113,6 +115,7 @@ impl Queue {
 
     /// Gives a lease back, to be claimed again after `delay`; `blameless` takes back the attempt. It is
     /// given up where the lane is held for long: a lease ends by itself.
+    #[boxed]
     pub async fn give_back(
         &self,
         class: Class,
@@ -161,6 +164,7 @@ impl Queue {
     }
 
     /// Extends leases; returns those (lane, token) that are still held.
+    #[boxed]
     pub async fn heartbeat(
         &self,
         class: Class,
@@ -195,6 +199,7 @@ impl Queue {
     }
 
     /// When the next lane falls due, as seconds from now; `None` when none will by itself.
+    #[boxed]
     pub async fn next_due(&self, class: Class) -> Result<Option<Duration>, QueueError> {
         let due = sqlx::query_scalar!(
             r#"select extract(epoch from min(due_at) - now())::float8 from queue_lane
@@ -208,6 +213,7 @@ impl Queue {
     }
 
     /// The database's clock, which decides what is due.
+    #[boxed]
     pub async fn now(&self) -> Result<Timestamp, QueueError> {
         sqlx::query_scalar!(r#"select now() as "now!: Instant""#)
             .fetch_one(&self.pool)

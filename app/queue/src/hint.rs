@@ -5,6 +5,7 @@
 //! inside one takes a lock that orders all commits of the instance.
 
 use famulus_core::ids::WorkerId;
+use famulus_lifecycle::boxed;
 use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
@@ -99,6 +100,7 @@ impl Hints {
     }
 
     /// Sends announcements until the token ends. Failures are dropped: a hint may be lost.
+    #[boxed]
     pub async fn run_notifier(self, pool: PgPool, shutdown: CancellationToken) {
         let payload = self.inner.worker.to_string();
         loop {
@@ -132,6 +134,7 @@ impl Hints {
 
     /// Listens until the token ends. After every reconnect all topics are signalled, because what
     /// was announced meanwhile is gone.
+    #[boxed]
     pub async fn run_listener(self, options: PgConnectOptions, shutdown: CancellationToken) {
         loop {
             let heard = tokio::select! {

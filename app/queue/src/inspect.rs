@@ -1,6 +1,7 @@
 //! Looking at the queue: how deep it is, and what died in it.
 
 use crate::{error::QueueError, instant::Instant, lane::Class};
+use famulus_lifecycle::boxed;
 use sqlx::{PgConnection, PgExecutor};
 use uuid::Uuid;
 
@@ -71,6 +72,7 @@ pub async fn dead_letters(
 }
 
 /// Puts a dead letter back at the end of its lane; returns whether it was there.
+#[boxed]
 pub async fn revive(conn: &mut PgConnection, job: Uuid) -> Result<bool, QueueError> {
     let done = sqlx::query!(
         r#"

@@ -6,6 +6,7 @@
 use crate::{error::QueueError, instant::Instant};
 use famulus_core::ids::PersonId;
 use famulus_core::turn::Fence;
+use famulus_lifecycle::boxed;
 use jiff::Timestamp;
 use sqlx::PgConnection;
 use std::{collections::HashMap, slice, time::Duration};
@@ -70,6 +71,7 @@ pub enum Progress {
 }
 
 /// Adds jobs to the ends of their lanes. One statement for any number of jobs of one class.
+#[boxed]
 pub async fn enqueue(
     conn: &mut PgConnection,
     class: Class,
@@ -98,6 +100,7 @@ pub async fn enqueue(
 ///
 /// [`QueueError::LeaseLost`]; and [`QueueError::Forgotten`] when something would be recorded of work
 /// whose beginning is gone.
+#[boxed]
 pub async fn guard(
     conn: &mut PgConnection,
     class: Class,
@@ -109,6 +112,7 @@ pub async fn guard(
 }
 
 /// [`guard`] for many leases in one statement: one answer for each, in order.
+#[boxed]
 pub async fn guard_many(
     conn: &mut PgConnection,
     class: Class,
@@ -185,6 +189,7 @@ struct Held {
 }
 
 /// Settles a finished job: the lane goes on with the next one, or idles.
+#[boxed]
 pub async fn complete(
     conn: &mut PgConnection,
     class: Class,
@@ -197,6 +202,7 @@ pub async fn complete(
 }
 
 /// Settles many finished jobs at once; returns how many leases were still held.
+#[boxed]
 pub async fn complete_many(
     conn: &mut PgConnection,
     class: Class,
@@ -249,6 +255,7 @@ pub async fn complete_many(
 
 /// Gives the lane up until `deadline`, or until [`wake`]. The wait ends once: whichever comes first
 /// moves the lane out of `waiting`, and the other finds nothing to do.
+#[boxed]
 pub async fn park(
     conn: &mut PgConnection,
     class: Class,
@@ -271,6 +278,7 @@ pub async fn park(
 }
 
 /// Ends waits now. Lanes that do not wait are left alone.
+#[boxed]
 pub async fn wake(conn: &mut PgConnection, class: Class, lanes: &[Uuid]) -> Result<(), QueueError> {
     sqlx::query_scalar!(r#"select 1 as "one!" from wake_lanes($1, $2)"#, class.as_str(), lanes,)
         .fetch_one(conn)
@@ -281,6 +289,7 @@ pub async fn wake(conn: &mut PgConnection, class: Class, lanes: &[Uuid]) -> Resu
 
 /// Gives the lease back for another try after `delay`. `blameless` takes back the attempt, for a
 /// worker that only shuts down.
+#[boxed]
 pub async fn retry(
     conn: &mut PgConnection,
     class: Class,
@@ -308,6 +317,7 @@ pub async fn retry(
 }
 
 /// Moves the job at the head of the lane to the dead letters, with the reason; the lane goes on.
+#[boxed]
 pub async fn bury(
     conn: &mut PgConnection,
     class: Class,
@@ -345,6 +355,7 @@ pub async fn bury(
 
 /// Forgets all jobs of a class but its dead letters, and every lease on its lanes: for a database at
 /// which nobody works.
+#[boxed]
 pub async fn clear(conn: &mut PgConnection, class: Class) -> Result<(), QueueError> {
     sqlx::query!("delete from queue_job where class = $1 and not dead", class.as_str())
         .execute(&mut *conn)

@@ -20,6 +20,7 @@ use famulus_core::{
     person::{Caller, Role, Scope},
     sent::{Entry, Sent, inbound},
 };
+use famulus_lifecycle::boxed;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// Nothing came of it; the same may be taken again.
+    #[boxed]
     pub async fn arrive(
         &self,
         door: &Door,
@@ -185,6 +187,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// Nothing came of it; the same may be taken again.
+    #[boxed]
     pub async fn pressed(&self, door: &Door, press: &Press) -> Result<Option<String>, ArriveError> {
         let known = self.identities.whose(&door.channel, &door.account, &press.from.id).await?;
         let Some(known) = known.filter(|known| !known.is_disabled) else { return Ok(None) };

@@ -11,6 +11,7 @@ use famulus_core::{
     sent::Entry,
     turn::STOPPED,
 };
+use famulus_lifecycle::boxed;
 use std::fmt;
 
 /// What came of a command.
@@ -103,6 +104,7 @@ impl Reception {
     ///
     /// # Errors
     /// The database did not answer.
+    #[boxed]
     pub async fn decide(
         &self,
         caller: &Caller,

@@ -17,6 +17,7 @@ use famulus_core::{
     person::Caller,
     plugin::{ManageError, value_of},
 };
+use famulus_lifecycle::boxed;
 
 /// Characters of a value from which on it stands in other words by no accident.
 const TELLING: usize = 4;
@@ -59,6 +60,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// The database did not answer: the same may be taken again.
+    #[boxed]
     pub async fn configure(
         &self,
         door: &Door,

@@ -14,6 +14,7 @@ use famulus_core::{
     plugin::ManagedPlugins,
     sent::{Entry, Sent, inbound},
 };
+use famulus_lifecycle::boxed;
 use std::sync::Arc;
 
 /// What whoever sent a message is told when it joined a running turn.
@@ -78,6 +79,7 @@ impl Reception {
     ///
     /// # Errors
     /// Nothing was stored; the same may be sent again.
+    #[boxed]
     pub async fn accept(
         &self,
         caller: &Caller,
@@ -91,6 +93,7 @@ impl Reception {
     ///
     /// # Errors
     /// Nothing was stored; the same may be sent again.
+    #[boxed]
     pub async fn take(&self, inbound: Inbound) -> Result<Accepted, AcceptError> {
         let person = inbound.person;
         let accepted = self.desk.accept(inbound).await?;

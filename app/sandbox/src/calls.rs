@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use famulus_core::blob::Blobs;
-use famulus_core::runner::RunnerDemand;
-use famulus_core::sandbox::SandboxError;
+use famulus_core::runner::{RunnerDemand, Runners};
+use famulus_core::sandbox::{SandboxError, Sandboxes};
 use famulus_lifecycle::Tasks;
 use famulus_protocol::CallId;
 
@@ -50,6 +50,20 @@ impl Default for Timeouts {
 pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     pub demand: Arc<dyn RunnerDemand>,
+}
+
+/// Calls as the app knows them, wherever runners are.
+pub struct CallPorts {
+    /// By whom runners are called.
+    pub sandboxes: Arc<dyn Sandboxes>,
+    /// By whom runners that call back are known.
+    pub runners: Arc<dyn Runners>,
+}
+
+impl<H: Home> From<Arc<Calls<H>>> for CallPorts {
+    fn from(calls: Arc<Calls<H>>) -> Self {
+        Self { sandboxes: calls.clone(), runners: calls }
+    }
 }
 
 /// Sandboxes of a home.

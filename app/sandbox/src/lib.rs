@@ -43,7 +43,7 @@ mod usage;
 mod version;
 mod wire;
 
-pub use calls::{Calls, Ports, Timeouts};
+pub use calls::{CallPorts, Calls, Ports, Timeouts};
 pub use clients::client;
 pub use conduct::Conduct;
 pub use home::{

@@ -18,7 +18,7 @@ use famulus_core::{
 use famulus_lifecycle::Tasks;
 use famulus_machine::{Machine as LocalMachine, MachineError, Settings};
 use famulus_plugins::{Needs, Reconciler};
-use famulus_sandbox::{Calls, Timeouts};
+use famulus_sandbox::{CallPorts, Timeouts};
 use famulus_store::Store;
 use std::{path::Path, sync::Arc};
 use tokio::sync::mpsc;
@@ -100,8 +100,6 @@ pub enum OpenError {
     Machine(#[from] MachineError),
     #[error(transparent)]
     Manage(#[from] ManageError),
-    #[error("no client for runners can be made")]
-    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Plugins {
@@ -144,11 +142,10 @@ impl Plugins {
                 let store = Arc::new(store.clone());
                 let revisions = store.clone();
                 let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store };
-                let calls = Cluster::connect(config, needed, tasks).await?;
-                let installed = Some(Installed { plugins: calls.home().clone(), kept_bundles });
-                let managed = Managed::new(calls.home().clone(), revisions, Arc::clone(clock));
-                let managed = Arc::new(managed);
-                let (sandboxes, runners) = (calls.clone(), calls);
+                let (cluster, calls) = Cluster::connect(config, needed, tasks).await?;
+                let installed = Some(Installed { plugins: cluster.clone(), kept_bundles });
+                let managed = Arc::new(Managed::new(cluster, revisions, Arc::clone(clock)));
+                let CallPorts { sandboxes, runners } = calls;
                 let ports = Ports { sandboxes, runners, managed: managed.clone(), installed };
                 Ok(Opened { ports, news: Some(managed) })
             }
@@ -167,15 +164,12 @@ impl Machine {
         let machine = LocalMachine::open(settings, doors, tasks).await?;
         let store = Arc::new(store.clone());
         let needed = famulus_sandbox::Ports { blobs: store.clone(), demand: store.clone() };
-        let url = famulus_machine::APP.to_owned();
-        let calls = Calls::start(machine.clone(), url, Timeouts::default(), needed, tasks);
-        let calls = calls.map_err(|error| OpenError::Client(error.into()))?;
+        let CallPorts { sandboxes, runners } = machine.clone().calls(needed, tasks)?;
         let (rows, revisions) = (store.clone(), store);
         let (clock, tasks) = (Arc::clone(clock), tasks.clone());
         let needs = Needs { machine, rows, revisions, allow_hosts, clock, tasks };
         let reconciler = Reconciler::open(needs).await?;
         let installed = Some(Installed { plugins: reconciler.clone(), kept_bundles: KEPT_BUNDLES });
-        let (sandboxes, runners) = (calls.clone(), calls);
         let ports = Ports { sandboxes, runners, managed: reconciler.clone(), installed };
         Ok(Opened { ports, news: Some(reconciler) })
     }

@@ -16,6 +16,7 @@ use famulus_core::{
     ids::MessageId,
     inbound::Inbound,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{
     Class, Lease, Queue,
     handover::Reservation,
@@ -48,6 +49,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Accept::accept`].
+    #[boxed]
     pub async fn accept_leased(
         &self,
         inbound: Inbound,

@@ -6,6 +6,7 @@ use famulus_core::{
     agent::{Agent, Budgets, Grants},
     ids::AgentId,
 };
+use famulus_lifecycle::boxed;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -65,6 +66,7 @@ impl From<Row> for Agent {
 
 impl Store {
     /// The agent of this name.
+    #[boxed]
     pub async fn agent_by_name(&self, name: &str) -> Result<Option<Agent>, Error> {
         if !may_be_a_name(name) {
             return Ok(None);
@@ -83,6 +85,7 @@ impl Store {
     }
 
     /// All agents, in the order in which they were made.
+    #[boxed]
     pub async fn agents(&self) -> Result<Vec<Agent>, Error> {
         sqlx::query_as!(
             Row,
@@ -97,6 +100,7 @@ impl Store {
     }
 
     /// Adds an agent; `None` when the name is taken.
+    #[boxed]
     pub async fn create_agent(&self, new: NewAgent) -> Result<Option<Agent>, Error> {
         let agent = Agent {
             id: AgentId::new(),
@@ -129,6 +133,7 @@ impl Store {
     }
 
     /// Changes the agent of this name, for turns that begin from now on; `None` when there is none.
+    #[boxed]
     pub async fn change_agent(
         &self,
         name: &str,

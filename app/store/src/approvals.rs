@@ -15,6 +15,7 @@ use famulus_core::{
     tool::CallKey,
     turn::RecordedCall,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Instant, hint::Topic, lane};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -59,6 +60,7 @@ impl TryFrom<Row> for Approval {
 
 impl Store {
     /// The questions that this caller sees, newest first; only those in `state` when it is given.
+    #[boxed]
     pub async fn approvals(
         &self,
         caller: &Caller,
@@ -88,6 +90,7 @@ impl Store {
     }
 
     /// Answers a question as far as this caller may, and wakes the turn that waits for it.
+    #[boxed]
     pub async fn decide(
         &self,
         caller: &Caller,

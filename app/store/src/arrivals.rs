@@ -5,6 +5,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::{approval::CODE_LENGTH, crash, turn::Fence};
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, lane};
 use std::time::Duration;
 use uuid::Uuid;
@@ -26,6 +27,7 @@ pub struct StoredArrival {
 impl Store {
     /// The arrival of a job, and what has come behind it in the same chat, oldest first; empty when it
     /// is gone.
+    #[boxed]
     pub async fn arrivals_from(&self, id: Uuid, limit: i64) -> Result<Vec<StoredArrival>, Error> {
         let rows = sqlx::query!(
             r#"select a.id, a.channel, a.account, a.chat, a.body, a.random,
@@ -53,6 +55,7 @@ impl Store {
 
     /// Forgets arrivals that were read, of which the first is that of the lease, and ends its job. Those
     /// of the others end when they come: what they are about is gone.
+    #[boxed]
     pub async fn arrivals_read(&self, fence: &Fence, job: Uuid, ids: &[Uuid]) -> Result<(), Error> {
         let failed = || Error::on("settle what a platform told");
         let mut tx = self.begin(Scope::System).await?;
@@ -68,6 +71,7 @@ impl Store {
     }
 
     /// Gives up on an arrival, which stays for whoever looks for the cause.
+    #[boxed]
     pub async fn bury_arrival(&self, fence: &Fence, job: Uuid, why: &str) -> Result<(), Error> {
         let mut tx = self.begin(Scope::System).await?;
         lane::bury(&mut tx, Class::Arrival, fence, job, &crate::codec::without_nul(why)).await?;

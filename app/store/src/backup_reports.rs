@@ -5,6 +5,7 @@ use crate::{
     error::{ConnectError, Error},
     opening::{Connect, look},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::instant::Instant;
 use jiff::Timestamp;
 use sqlx::Connection;
@@ -61,6 +62,7 @@ pub struct Reader {
 ///
 /// # Errors
 /// The database cannot be reached.
+#[boxed]
 pub async fn reader(connect: &Connect) -> Result<Reader, ConnectError> {
     let mut conn = look(connect).await?;
     let reader: Reader = sqlx::query_as(
@@ -80,6 +82,7 @@ pub async fn reader(connect: &Connect) -> Result<Reader, ConnectError> {
 ///
 /// # Errors
 /// The database cannot be reached, or is older than this release.
+#[boxed]
 pub async fn report_backup(connect: &Connect, report: &Report) -> Result<(), ConnectError> {
     let mut conn = look(connect).await?;
     sqlx::query("select report_backup($1, $2, $3, $4)")
@@ -98,6 +101,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed.
+    #[boxed]
     pub async fn backup_reports(&self) -> Result<Vec<Report>, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let rows =

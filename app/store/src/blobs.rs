@@ -17,6 +17,7 @@ use famulus_core::{
     crash,
     ids::{BlobId, PersonId},
 };
+use famulus_lifecycle::boxed;
 use futures::{StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, error::DatabaseError};
@@ -64,6 +65,7 @@ impl Blobs for Store {
 
 impl Store {
     /// What is stored under this id, without its bytes.
+    #[boxed]
     pub async fn blob(&self, person: PersonId, id: BlobId) -> Result<Option<BlobRef>, Error> {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let row = sqlx::query!(

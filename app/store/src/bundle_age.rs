@@ -10,6 +10,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::plugin::InstalledPlugin;
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,6 +23,7 @@ const MISSING: SignedDuration = SignedDuration::from_hours(30 * 24);
 impl Store {
     /// Forgets the revisions that are not to be kept, after a whole list of the plugins that there are:
     /// of each the `keep` that were built last stay, and those in use. How many went.
+    #[boxed]
     pub async fn forget_revisions(
         &self,
         now: Timestamp,

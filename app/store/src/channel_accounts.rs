@@ -7,6 +7,7 @@ use famulus_core::{
     inbound::Address,
     intake::{Account, Arrival},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Instant, Job, hint::Topic, lane};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -44,6 +45,7 @@ pub struct AccountStanding {
 
 impl Store {
     /// Takes an account for this process, if nobody listens to it.
+    #[boxed]
     pub async fn take_account(
         &self,
         channel: &str,
@@ -115,6 +117,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::LeaseLost`]: another process listens, or may.
+    #[boxed]
     pub async fn hold_account(&self, listening: &Listening, lease: Duration) -> Result<(), Error> {
         let done = sqlx::query!(
             "update channel_account set listens_until = now() + $5 * interval '1 second'
@@ -132,6 +135,7 @@ impl Store {
     }
 
     /// Lets another process listen at once.
+    #[boxed]
     pub async fn leave_account(&self, listening: &Listening) -> Result<(), Error> {
         sqlx::query!(
             "update channel_account set listener = null, listens_until = null
@@ -149,6 +153,7 @@ impl Store {
 
     /// Says why nothing is heard of a channel of which it is not known which account it is. Where one
     /// is listened to it is said of that one.
+    #[boxed]
     pub async fn channel_is_down(&self, channel: &str, down: &str) -> Result<(), Error> {
         sqlx::query!(
             "insert into channel_account (channel, account, down)
@@ -178,6 +183,7 @@ impl Store {
     }
 
     /// Says why nothing is heard, or that all is well.
+    #[boxed]
     pub async fn account_is(&self, listening: &Listening, down: Option<&str>) -> Result<(), Error> {
         sqlx::query!(
             "update channel_account set
@@ -198,6 +204,7 @@ impl Store {
 
     /// How the channels stand: of each the account that was taken last. Who changes a bot has an older one,
     /// which nobody will listen to again.
+    #[boxed]
     pub async fn accounts(&self) -> Result<Vec<AccountStanding>, Error> {
         let rows = sqlx::query!(
             r#"select distinct on (channel) channel, account, name, down, since as "since: Instant",
@@ -223,6 +230,7 @@ impl Store {
     ///
     /// # Errors
     /// Nothing was stored. [`StoreError::LeaseLost`]: another process listens, and there is a place.
+    #[boxed]
     pub async fn keep_arrivals(
         &self,
         listening: &Listening,

@@ -12,6 +12,7 @@ use famulus_core::{
     conversation::{Conversations, NewConversation},
     ids::{ConversationId, PersonId, TurnId},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use uuid::Uuid;
 
@@ -45,6 +46,7 @@ impl TryFrom<Row> for ConversationView {
 
 impl Store {
     /// The conversation, if it belongs to the person.
+    #[boxed]
     pub async fn conversation(
         &self,
         person: PersonId,
@@ -71,6 +73,7 @@ impl Store {
 
     /// The person's conversations, those that were used last first; with `before`, those that stand
     /// behind that conversation.
+    #[boxed]
     pub async fn conversations(
         &self,
         person: PersonId,
@@ -104,6 +107,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Refused`] when the key's conversation belongs to somebody else.
+    #[boxed]
     pub async fn ensure_conversation(
         &self,
         person: PersonId,
@@ -136,6 +140,7 @@ impl Store {
 
     /// Gives the conversation a title of the person's own, which nothing but another one replaces;
     /// false when it is not there.
+    #[boxed]
     pub async fn rename(
         &self,
         person: PersonId,

@@ -11,6 +11,7 @@ use crate::{
     take_up::{self, Beginnings},
 };
 use famulus_core::ids::PersonId;
+use famulus_lifecycle::boxed;
 use famulus_queue::{Queue, hint::Hints};
 use sqlx::{
     AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Transaction,
@@ -63,6 +64,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ConnectError`] names what is wrong with the database and the remedy.
+    #[boxed]
     pub async fn connect(
         connect: Connect,
         shutdown: CancellationToken,
@@ -118,6 +120,7 @@ impl Store {
     }
 
     /// Whether the database answers.
+    #[boxed]
     pub async fn ping(&self) -> Result<(), Error> {
         sqlx::query("select 1")
             .execute(&self.relaxed)
@@ -128,6 +131,7 @@ impl Store {
 
     /// Closes all sessions, after what runs on them has ended, or after a few seconds: Postgres
     /// rolls back what was not committed.
+    #[boxed]
     pub async fn close(&self) {
         let closed = async {
             self.durable.close().await;

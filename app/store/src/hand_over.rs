@@ -11,6 +11,7 @@ use crate::{
     history::{self, Place},
 };
 use famulus_core::ids::{PersonId, TurnId};
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Job, hint::Topic, lane};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -79,6 +80,7 @@ const AT_ONCE: i64 = 50;
 impl Store {
     /// Hands over what turns left unread that a release without this ended in the last day. Returns
     /// how many turns began.
+    #[boxed]
     pub async fn hand_over_leftovers(&self) -> Result<u64, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let left: Vec<Uuid> = sqlx::query_scalar!(

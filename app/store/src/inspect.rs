@@ -7,6 +7,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::{crash, ids::WorkerId};
+use famulus_lifecycle::boxed;
 use famulus_queue::{
     Class,
     hint::Topic,
@@ -39,6 +40,7 @@ pub struct QueueReport {
 
 impl Store {
     /// Looks at the database under the role that serves.
+    #[boxed]
     pub async fn database_facts(&self) -> Result<DatabaseFacts, Error> {
         sqlx::query_as!(
             DatabaseFacts,
@@ -56,6 +58,7 @@ impl Store {
     }
 
     /// Counts what waits, runs and died.
+    #[boxed]
     pub async fn queue_report(&self) -> Result<QueueReport, Error> {
         let mut classes = Vec::with_capacity(Class::ALL.len());
         for class in Class::ALL {
@@ -72,12 +75,14 @@ impl Store {
     }
 
     /// Jobs that will not be tried again by themselves, newest first.
+    #[boxed]
     pub async fn dead_letters(&self, limit: i64) -> Result<Vec<DeadLetter>, Error> {
         Ok(inspect::dead_letters(&self.relaxed, limit).await?)
     }
 
     /// Puts a dead letter back at the end of its lane, and its turn or message back to the state in
     /// which it waited; false when there is no such dead letter.
+    #[boxed]
     pub async fn revive(&self, job: Uuid) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::System).await?;
         let Some(class) = sqlx::query_scalar!(

@@ -10,6 +10,7 @@ use famulus_core::{
     ids::PersonId,
     pairing::{INVITATION_MINUTES, Known, Stranger},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -38,6 +39,7 @@ fn hash(secret: &str) -> [u8; 32] {
 impl Store {
     /// Lets whoever says the secret first, on the channel's account that was taken last, be this person.
     /// An earlier invitation of theirs there is void.
+    #[boxed]
     pub async fn invite(
         &self,
         channel: &str,

@@ -15,6 +15,7 @@ use famulus_core::{
     schedule::knowledge_id_of,
     tool::CallKey,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use sqlx::PgConnection;
 use std::collections::HashMap;
@@ -130,6 +131,7 @@ impl KnowledgeStore for Store {
 /// For people.
 impl Store {
     /// Everything of a person, in order of creation, bodies included.
+    #[boxed]
     pub async fn knowledge(&self, person: PersonId) -> Result<Vec<Knowledge>, Error> {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let rows = sqlx::query_as!(
@@ -146,6 +148,7 @@ impl Store {
         rows.into_iter().map(Knowledge::try_from).collect()
     }
 
+    #[boxed]
     pub async fn knowledge_entry(
         &self,
         person: PersonId,
@@ -169,6 +172,7 @@ impl Store {
 
     /// Adds or replaces an entry in a person's own words; `None` when the id to replace is not
     /// there. `provenance` says who wrote it.
+    #[boxed]
     pub async fn write_knowledge(
         &self,
         person: PersonId,
@@ -185,6 +189,7 @@ impl Store {
     }
 
     /// Deletes an entry; false when it was not there.
+    #[boxed]
     pub async fn delete_knowledge(&self, person: PersonId, id: KnowledgeId) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::Person(person)).await?;
         let was_there = delete(&mut tx, person, id).await?;

@@ -18,6 +18,7 @@ use famulus_core::{
     ids::{AgentId, ConversationId, PersonId},
     plugin::{LateCall, LateCalls},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use serde::Deserialize;
 
@@ -87,6 +88,7 @@ impl LateCalls for Store {
 
 impl Store {
     /// The call whose result somebody brings, whoever's it is.
+    #[boxed]
     pub async fn late_call(&self, id: &str) -> Result<Option<ExpectedCall>, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let row = sqlx::query!(
@@ -128,6 +130,7 @@ impl Store {
     }
 
     /// Notes that the result has come and its message is stored. The token counts no more.
+    #[boxed]
     pub async fn late_call_delivered(&self, person: PersonId, id: &str) -> Result<(), Error> {
         let mut tx = self.begin(Scope::Person(person)).await?;
         sqlx::query!(

@@ -1,6 +1,7 @@
 //! The way to the database: its version, its roles, and what sessions begin with.
 
 use crate::{error::ConnectError, schema};
+use famulus_lifecycle::boxed;
 use sqlx::{
     ConnectOptions, Connection, Executor, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
@@ -47,6 +48,7 @@ impl Connect {
 ///
 /// # Errors
 /// [`ConnectError`] names what is wrong with the database and the remedy.
+#[boxed]
 pub async fn migrate(connect: &Connect) -> Result<String, ConnectError> {
     let (options, _role) = prepare(connect).await?;
     Ok(target_of(&options))

@@ -25,6 +25,7 @@ use famulus_core::{
     outbound::{Button, Outbound},
     turn::Fence,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Job, lane, lane::Progress};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -145,6 +146,7 @@ fn scope_of(fence: &Fence) -> Scope<'_> {
 /// For the delivery worker: every write proves its lease.
 impl Store {
     /// The message of a delivery job; `None` when it is gone.
+    #[boxed]
     pub async fn load_delivery(&self, id: OutboundId) -> Result<Option<DeliveryRecord>, Error> {
         let mut tx = self.begin_relaxed(Scope::System).await?;
         let row = sqlx::query!(
@@ -184,6 +186,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::LeaseLost`]: it must not be sent.
+    #[boxed]
     pub async fn mark_sending(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
         let mut tx = self.begin(scope_of(fence)).await?;
         lane::guard(&mut tx, Class::Delivery, fence, Progress::None).await?;
@@ -205,6 +208,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::LeaseLost`]: the next piece must not be sent.
+    #[boxed]
     pub async fn piece_taken(
         &self,
         fence: &Fence,
@@ -229,6 +233,7 @@ impl Store {
 
     /// Records that the channel took the message, and ends the job. Also right for a job whose
     /// message is gone.
+    #[boxed]
     pub async fn delivered(&self, fence: &Fence, id: OutboundId) -> Result<(), Error> {
         let mut tx = self.begin(scope_of(fence)).await?;
         // Completing proves the lease, as giving back and burying do.
@@ -238,6 +243,7 @@ impl Store {
     }
 
     /// Records why the message was not delivered, and gives the job back, ends or buries it.
+    #[boxed]
     pub async fn delivery_failed(
         &self,
         fence: &Fence,

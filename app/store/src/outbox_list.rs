@@ -11,6 +11,7 @@ use famulus_core::{
     ids::{ConversationId, OutboundId, PersonId, TurnId},
     inbound::Address,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Instant, Job, hint::Topic, inspect, lane};
 use jiff::Timestamp;
 
@@ -32,6 +33,7 @@ pub struct OutboxItem {
 
 impl Store {
     /// Messages on their way and those that ended, of a person or of everybody, newest first.
+    #[boxed]
     pub async fn outbox(
         &self,
         person: Option<PersonId>,
@@ -73,6 +75,7 @@ impl Store {
 
     /// Sends a message again whose outcome is unknown, or that failed; false when there is no such
     /// message.
+    #[boxed]
     pub async fn retry_outbound(&self, id: OutboundId) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::System).await?;
         let Some(row) = sqlx::query!(

@@ -12,6 +12,7 @@ use famulus_core::{
     pairing::{Asked, Identities, Known, MINUTES, PENDING, Stranger},
     person::{Person, Role},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -154,6 +155,7 @@ impl Store {
     }
 
     /// Strangers who have a code, the latest first.
+    #[boxed]
     pub async fn pairings(&self) -> Result<Vec<Waiting>, Error> {
         let rows = sqlx::query!(
             r#"select channel, account, chat, external_id, name, language,
@@ -179,6 +181,7 @@ impl Store {
     }
 
     /// Lets in the stranger who was told this code, and uses it up.
+    #[boxed]
     pub async fn pair(&self, code: &str, becomes: &Becomes) -> Result<Paired, Error> {
         let failed = || Error::on("let somebody in");
         let mut tx = self.durable.begin().await.map_err(failed())?;

@@ -22,6 +22,7 @@ use famulus_core::{
     inbound::Address,
     outbound::Button,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::hint::Topic;
 
 /// An open question that nobody was asked in a chat, and the chat where whoever is asked is reached.
@@ -58,6 +59,7 @@ pub struct Closed {
 impl Store {
     /// Open questions whose person is reached on one of these channels: in the chat that asked, if it is
     /// theirs, else at their home, else where they wrote last.
+    #[boxed]
     pub async fn unasked_questions(
         &self,
         channels: &[String],
@@ -114,6 +116,7 @@ impl Store {
     }
 
     /// Puts a question on its way, once: nothing happens where it was closed or asked meanwhile.
+    #[boxed]
     pub async fn ask_in_chat(
         &self,
         unasked: &Unasked,
@@ -146,6 +149,7 @@ impl Store {
     }
 
     /// Questions that are closed and still have their buttons.
+    #[boxed]
     pub async fn closed_questions(&self, limit: i64) -> Result<Vec<Closed>, Error> {
         let failed = || Error::on("look for closed questions");
         let mut tx = self.begin_relaxed(Scope::System).await?;
@@ -184,6 +188,7 @@ impl Store {
     }
 
     /// Puts a change of the message with the buttons on its way, once.
+    #[boxed]
     pub async fn close_in_chat(&self, closed: &Closed, markdown: &str) -> Result<(), Error> {
         let failed = || Error::on("close a question in a chat");
         let mut tx = self.begin(Scope::System).await?;

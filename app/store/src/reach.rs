@@ -8,6 +8,7 @@ use famulus_core::{
     ids::{IdentityId, PersonId, TurnId},
     inbound::Address,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::hint::Topic;
 use sqlx::PgConnection;
 
@@ -59,6 +60,7 @@ impl Store {
     }
 
     /// Where a person is reached on one of these channels: their home, else where they wrote last.
+    #[boxed]
     pub async fn home_of(
         &self,
         person: PersonId,
@@ -70,6 +72,7 @@ impl Store {
 
     /// Notes that somebody lets us write to them again, or does not. What they are asked in a chat that
     /// they closed is asked where else they are reached.
+    #[boxed]
     pub async fn may_reach(
         &self,
         channel: &str,
@@ -88,6 +91,7 @@ impl Store {
     }
 
     /// Where a turn came from.
+    #[boxed]
     pub async fn origin_of(&self, turn: TurnId) -> Result<Option<Address>, Error> {
         let mut tx: Tx = self.begin_relaxed(Scope::System).await?;
         let origin = sqlx::query_scalar!("select origin from turn where id = $1", turn.0)

@@ -14,6 +14,7 @@ use crate::{
     sweep,
 };
 use famulus_core::ids::PersonId;
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, lane};
 use jiff::Timestamp;
 use sqlx::{Connection, PgConnection};
@@ -123,6 +124,7 @@ pub fn newest_schema() -> i64 {
 }
 
 /// Whose database this is; `None` for one that was never used. It is not migrated.
+#[boxed]
 pub async fn installation(connect: &Connect) -> Result<Option<Installation>, ConnectError> {
     let mut conn = crate::opening::look(connect).await?;
     let recorded: bool = sqlx::query_scalar("select to_regclass($1) is not null")
@@ -158,6 +160,7 @@ pub struct PluginThere {
 ///
 /// # Errors
 /// The database cannot be reached or read.
+#[boxed]
 pub async fn plugins_there(connect: &Connect) -> Result<Vec<PluginThere>, ConnectError> {
     let mut conn = crate::opening::look_at_all(connect).await?;
     let is_known: bool = sqlx::query_scalar("select to_regclass('plugin') is not null")
@@ -179,6 +182,7 @@ pub async fn plugins_there(connect: &Connect) -> Result<Vec<PluginThere>, Connec
 }
 
 /// Asks a database at rest whether it is sound.
+#[boxed]
 pub async fn soundness(connect: &Connect) -> Result<Vec<Invariant>, ConnectError> {
     let mut conn: PgConnection = crate::opening::look_at_all(connect).await?;
     let mut answers = Vec::with_capacity(INVARIANTS.len());
@@ -198,6 +202,7 @@ impl Store {
     ///
     /// # Errors
     /// The database failed; this can be done again.
+    #[boxed]
     pub async fn hold_back(&self, now: Timestamp) -> Result<HeldBack, Error> {
         let messages = self.hold_messages().await?;
         let mut slots = 0;

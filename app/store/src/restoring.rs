@@ -11,6 +11,7 @@ use crate::{
     error::ConnectError,
     opening::{Connect, look},
 };
+use famulus_lifecycle::boxed;
 use sqlx::{Connection, Executor, PgConnection, error::DatabaseError};
 
 /// The backup that this database was restored from; `None` where that was not done, or not to its end.
@@ -18,6 +19,7 @@ use sqlx::{Connection, Executor, PgConnection, error::DatabaseError};
 ///
 /// # Errors
 /// The database cannot be reached.
+#[boxed]
 pub async fn restored(connect: &Connect) -> Result<Option<String>, ConnectError> {
     let mut conn = look(connect).await?;
     let told: bool = sqlx::query_scalar(
@@ -43,6 +45,7 @@ pub async fn restored(connect: &Connect) -> Result<Option<String>, ConnectError>
 ///
 /// # Errors
 /// The database cannot be reached.
+#[boxed]
 pub async fn restore_died(connect: &Connect) -> Result<bool, ConnectError> {
     let mut conn = look(connect).await?;
     let died = is_marked(&mut conn).await?;
@@ -70,6 +73,7 @@ impl Restoring {
     ///
     /// # Errors
     /// The database cannot be reached, or may not be written by this role.
+    #[boxed]
     pub async fn begin(connect: &Connect) -> Result<Option<Self>, ConnectError> {
         let mut held = look(connect).await?;
         if is_marked(&mut held).await? {
@@ -87,6 +91,7 @@ impl Restoring {
     ///
     /// # Errors
     /// The database cannot be reached. What is there counts for nothing, and is begun anew.
+    #[boxed]
     pub async fn end(mut self) -> Result<(), ConnectError> {
         let done = self.held.execute("drop table famulus_restoring; commit").await;
         done.map_err(ConnectError::Database)?;
@@ -97,6 +102,7 @@ impl Restoring {
     ///
     /// # Errors
     /// The database cannot be reached. What is there counts for nothing, and is begun anew.
+    #[boxed]
     pub async fn undo(mut self) -> Result<(), ConnectError> {
         drop_all(&mut self.held).await?;
         self.held.execute("commit").await.map_err(ConnectError::Database)?;

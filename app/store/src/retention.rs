@@ -8,6 +8,7 @@ use crate::{
     db::{Scope, Store, Tx},
     error::Error,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -91,6 +92,7 @@ enum Kind {
 
 impl Store {
     /// Deletes what is older than is to be kept.
+    #[boxed]
     pub async fn sweep_old(&self, now: Timestamp, keep: &Retention) -> Result<SweptRows, Error> {
         let hours = |hours: u32| {
             let keep = SignedDuration::from_hours(i64::from(hours));

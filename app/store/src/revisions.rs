@@ -16,6 +16,7 @@ use famulus_core::{
     blob::PIECE,
     plugin::{BUNDLE_BYTES, Description, Revisions},
 };
+use famulus_lifecycle::boxed;
 use futures::{StreamExt, stream::BoxStream};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -66,6 +67,7 @@ impl Revisions for Store {
 
 impl Store {
     /// Keeps what a revision is. Told again, the later word counts.
+    #[boxed]
     pub async fn describe(
         &self,
         digest: &str,
@@ -114,6 +116,7 @@ impl Store {
     }
 
     /// The bundle of a plugin's revision, and its size.
+    #[boxed]
     pub async fn bundle(
         &self,
         plugin: &str,

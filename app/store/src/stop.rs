@@ -9,6 +9,7 @@ use famulus_core::{
     crash,
     ids::{ConversationId, PersonId, TurnId},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Class, hint::Topic, lane};
 
 /// Turns that were asked to end.
@@ -22,6 +23,7 @@ impl Store {
     /// the waiting ones when their lane comes to them, before a model is asked.
     ///
     /// `actor` narrows it to the turns that run in that person's name; the host may end them all.
+    #[boxed]
     pub async fn stop_conversation(
         &self,
         host: PersonId,
@@ -32,6 +34,7 @@ impl Store {
     }
 
     /// Asks one turn to end; `None` when there is no such turn of this person.
+    #[boxed]
     pub async fn cancel_turn(
         &self,
         host: PersonId,

@@ -6,6 +6,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::{ids::OutboundId, inbound::Address};
+use famulus_lifecycle::boxed;
 use serde::Deserialize;
 
 /// A reply that may have arrived.
@@ -29,6 +30,7 @@ struct Body {
 
 impl Store {
     /// Replies of which nobody knows whether they arrived, and of which nobody was told.
+    #[boxed]
     pub async fn untold_outcomes(&self, limit: i64) -> Result<Vec<UnknownOutcome>, Error> {
         let failed = || Error::on("look for messages that may have arrived");
         let mut tx = self.begin_relaxed(Scope::System).await?;
@@ -70,6 +72,7 @@ impl Store {
     }
 
     /// Records that somebody was told, or need not be.
+    #[boxed]
     pub async fn outcome_told(&self, id: OutboundId) -> Result<(), Error> {
         let mut tx = self.begin(Scope::System).await?;
         sqlx::query!("update outbox set outcome_told = true where id = $1", id.0)

@@ -8,6 +8,7 @@ use crate::{
     error::Error,
 };
 use famulus_core::ids::MessageId;
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::Timestamp;
 use std::{collections::BTreeSet, time::Duration};
@@ -45,6 +46,7 @@ impl Store {
     }
 
     /// Deletes what is to be gone at `now`, by batches.
+    #[boxed]
     pub async fn vanish(&self, now: Timestamp) -> Result<Vanished, Error> {
         let mut all = Vanished::default();
         loop {

@@ -17,6 +17,7 @@ use famulus_core::{
     place,
     turn::TurnState,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::Timestamp;
 use std::{fmt, str::FromStr};
@@ -113,6 +114,7 @@ pub struct TurnView {
 impl Store {
     /// The last messages of a conversation, or the last ones before a place, oldest first. A
     /// conversation that is not the person's has none.
+    #[boxed]
     pub async fn messages(
         &self,
         person: PersonId,
@@ -172,6 +174,7 @@ impl Store {
     }
 
     /// A turn of one of the person's conversations.
+    #[boxed]
     pub async fn turn(&self, person: PersonId, id: TurnId) -> Result<Option<TurnView>, Error> {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let Some(row) = sqlx::query!(
@@ -231,6 +234,7 @@ impl Store {
 impl Store {
     /// The turn that a message of one of the person's conversations is in: it may have moved since
     /// it was accepted.
+    #[boxed]
     pub async fn turn_of(
         &self,
         person: PersonId,

@@ -25,5 +25,11 @@ mod restart;
 mod signals;
 mod tasks;
 
+/// Boxes the future of an `async fn` that other crates await.
+///
+/// What an `async fn` does is compiled where its future is polled: without this in each crate that awaits
+/// it, with all that it awaits itself, down to the database. So it is compiled here, once. It costs an
+/// allocation, so that it is not for what is awaited per event or byte.
+pub use async_recursion::async_recursion as boxed;
 pub use signals::{Signal, Signals};
 pub use tasks::{Drained, OnExit, Tasks};

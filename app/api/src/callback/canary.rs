@@ -1,5 +1,6 @@
 //! A port that everybody may reach, and no sandbox can: if one does, its network is not closed.
 
+use famulus_lifecycle::boxed;
 use std::time::Duration;
 use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ const SAYS: &[u8] = b"famulus\n";
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Greets and hangs up until the token ends. One at a time: a greeting fits every socket's buffer.
+#[boxed]
 pub async fn canary(listener: TcpListener, shutdown: CancellationToken) {
     loop {
         let accepted = tokio::select! {

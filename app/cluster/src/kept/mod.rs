@@ -7,6 +7,7 @@
 mod plugin;
 
 use famulus_crds::{labels::RESTORED_FROM, plugin::Plugin};
+use famulus_lifecycle::boxed;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -79,6 +80,7 @@ pub(crate) async fn client() -> Result<Client, KeptError> {
 ///
 /// # Errors
 /// The API server refuses, or cannot be reached.
+#[boxed]
 pub async fn plugins(namespace: &str) -> Result<(Vec<u8>, Vec<Keeps>), KeptError> {
     let api: Api<Plugin> = Api::namespaced(client().await?, namespace);
     let (mut kept, mut keeps) = (Vec::new(), Vec::new());
@@ -95,6 +97,7 @@ pub async fn plugins(namespace: &str) -> Result<(Vec<u8>, Vec<Keeps>), KeptError
 ///
 /// # Errors
 /// The API server refuses one; those before it are there.
+#[boxed]
 pub async fn make_plugins(namespace: &str, kept: &[u8], rest: &Rest) -> Result<Made, KeptError> {
     let kept: Vec<KeptPlugin> = serde_json::from_slice(kept).map_err(KeptError::Unreadable)?;
     let client = client().await?;
@@ -121,6 +124,7 @@ pub async fn make_plugins(namespace: &str, kept: &[u8], rest: &Rest) -> Result<M
 ///
 /// # Errors
 /// The API server refuses, or cannot be reached.
+#[boxed]
 pub async fn waiting(namespace: &str, backup: &str) -> Result<Vec<String>, KeptError> {
     let api: Api<Plugin> = Api::namespaced(client().await?, namespace);
     let mut waiting = Vec::new();
@@ -137,6 +141,7 @@ pub async fn waiting(namespace: &str, backup: &str) -> Result<Vec<String>, KeptE
 ///
 /// # Errors
 /// The API server refuses, or cannot be reached.
+#[boxed]
 pub async fn has_its_files(namespace: &str, name: &str) -> Result<(), KeptError> {
     let api: Api<Plugin> = Api::namespaced(client().await?, namespace);
     let patch = Patch::Merge(json!({"metadata": {"annotations": {RESTORED_FROM: Value::Null}}}));
@@ -168,6 +173,7 @@ async fn list(
 ///
 /// # Errors
 /// The API server refuses.
+#[boxed]
 pub async fn make_secret(
     namespace: &str,
     release: &str,

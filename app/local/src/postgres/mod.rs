@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use famulus_lifecycle::{OnExit, Tasks};
+use famulus_lifecycle::{OnExit, Tasks, boxed};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +130,7 @@ impl PrivatePostgres {
     ///
     /// # Errors
     /// Each variant of [`PostgresError`] names its remedy.
+    #[boxed]
     pub async fn start(settings: Settings, tasks: &Tasks) -> Result<Self, PostgresError> {
         let prepared = blocking(move || prepare(settings)).await?;
         let (server, lock) = (Arc::new(prepared.0), prepared.1);
@@ -181,12 +182,14 @@ impl PrivatePostgres {
     ///
     /// # Errors
     /// The server refused a statement, or cannot be reached.
+    #[boxed]
     pub async fn run(&self, database: &str, sql: &str) -> Result<(), PostgresError> {
         Session::connect(&self.server.socket(), database).await?.run(sql).await
     }
 
     /// Stops the server and waits: open transactions are rolled back, then it is asked harder
     /// after 20 s. Afterwards the data directory is free for another process.
+    #[boxed]
     pub async fn stop(self) -> Stopped {
         self.stop.cancel();
         let process = self.process.lock().await.take();

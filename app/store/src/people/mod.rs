@@ -18,6 +18,7 @@ use famulus_core::{
     person::{Identity, Person, Role},
     schedule::RuleError,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::hint::Topic;
 use jiff::tz::TimeZone;
 use sqlx::PgConnection;
@@ -78,6 +79,7 @@ impl Store {
     /// The owner of this installation, made now if there is none; the second value says whether.
     ///
     /// Processes that start at the same time agree on one owner.
+    #[boxed]
     pub async fn ensure_owner(
         &self,
         name: &str,
@@ -108,6 +110,7 @@ impl Store {
     }
 
     /// The person, or `None`.
+    #[boxed]
     pub async fn person(&self, id: PersonId) -> Result<Option<Person>, Error> {
         sqlx::query_as!(
             Row,
@@ -122,6 +125,7 @@ impl Store {
     }
 
     /// Everybody, in the order in which they were made.
+    #[boxed]
     pub async fn people(&self) -> Result<Vec<Person>, Error> {
         sqlx::query_as!(
             Row,
@@ -139,6 +143,7 @@ impl Store {
     ///
     /// # Errors
     /// [`PersonError::Zone`] when the time zone is not one.
+    #[boxed]
     pub async fn create_person(&self, new: NewPerson) -> Result<Person, PersonError> {
         check_zone(&new.time_zone)?;
         let mut conn = self.durable.acquire().await.map_err(Error::on("add a person"))?;
@@ -151,6 +156,7 @@ impl Store {
     ///
     /// # Errors
     /// [`PersonError::Zone`] when the time zone is not one.
+    #[boxed]
     pub async fn change_person(
         &self,
         id: PersonId,
@@ -221,6 +227,7 @@ impl Store {
 
     /// Links an account on a channel to a person. An account that is linked stays as it is: the
     /// result says whose it is.
+    #[boxed]
     pub async fn link_identity(
         &self,
         person: PersonId,
@@ -264,6 +271,7 @@ impl Store {
     }
 
     /// Whose account this is.
+    #[boxed]
     pub async fn identity(
         &self,
         channel: &str,

@@ -9,6 +9,7 @@ use famulus_core::{
     ids::{PersonId, TokenId},
     person::{Caller, Person, Scope},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::Instant;
 use jiff::Timestamp;
 
@@ -34,6 +35,7 @@ pub enum TokenStanding {
 
 impl Store {
     /// Whether the token with this SHA-256 was ever made, and still holds.
+    #[boxed]
     pub async fn token_standing(&self, hash: [u8; 32]) -> Result<TokenStanding, Error> {
         let valid = sqlx::query_scalar!(
             r#"select revoked_at is null as "valid!" from token where hash = $1"#,
@@ -50,6 +52,7 @@ impl Store {
     }
 
     /// Who holds the token with this SHA-256; `None` when there is none, or it was revoked.
+    #[boxed]
     pub async fn authenticate(&self, hash: [u8; 32]) -> Result<Option<Caller>, Error> {
         let row = sqlx::query!(
             "select t.id as token, t.scope, p.id, p.name, p.role, p.time_zone, p.language
@@ -77,6 +80,7 @@ impl Store {
     }
 
     /// Keeps a token, of which the store sees the SHA-256 only.
+    #[boxed]
     pub async fn create_token(
         &self,
         person: PersonId,
@@ -100,6 +104,7 @@ impl Store {
     }
 
     /// The tokens of a person, or of everybody, oldest first; revoked ones too.
+    #[boxed]
     pub async fn tokens(&self, person: Option<PersonId>) -> Result<Vec<TokenInfo>, Error> {
         let rows = sqlx::query!(
             r#"select id, person_id, name, scope, created_at as "created_at: Instant",
@@ -125,6 +130,7 @@ impl Store {
     }
 
     /// Revokes a token at once; false when there is no such token, or it was revoked before.
+    #[boxed]
     pub async fn revoke_token(&self, id: TokenId) -> Result<bool, Error> {
         let done = sqlx::query!(
             "update token set revoked_at = now() where id = $1 and revoked_at is null",

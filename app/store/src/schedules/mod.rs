@@ -27,6 +27,7 @@ use famulus_core::{
     },
     tool::CallKey,
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Instant, hint::Topic};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -207,6 +208,7 @@ impl ScheduleStore for Store {
 /// For people. `now` is the caller's clock, from which the first slot is computed.
 impl Store {
     /// A person's schedules, in order of creation.
+    #[boxed]
     pub async fn schedules(&self, person: PersonId) -> Result<Vec<Schedule>, Error> {
         let mut tx = self.begin_relaxed(Scope::Person(person)).await?;
         let rows = sqlx::query_as!(
@@ -225,6 +227,7 @@ impl Store {
     }
 
     /// One of a person's schedules.
+    #[boxed]
     pub async fn schedule(
         &self,
         person: PersonId,
@@ -252,6 +255,7 @@ impl Store {
     /// # Errors
     /// [`ScheduleError::Rule`] when the rule or the zone cannot be kept; the store refuses when the
     /// conversation is not there or is somebody else's.
+    #[boxed]
     pub async fn create_schedule(
         &self,
         person: PersonId,
@@ -280,6 +284,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ScheduleError::Rule`] when what it would become cannot be kept.
+    #[boxed]
     pub async fn change_schedule(
         &self,
         person: PersonId,
@@ -321,6 +326,7 @@ impl Store {
     }
 
     /// Deletes a schedule with the record of its slots; false when it was not there.
+    #[boxed]
     pub async fn delete_schedule(&self, person: PersonId, id: ScheduleId) -> Result<bool, Error> {
         let mut tx = self.begin(Scope::Person(person)).await?;
         let was_there = delete(&mut tx, person, id).await?;
@@ -330,6 +336,7 @@ impl Store {
     }
 
     /// What became of a schedule's slots, latest first.
+    #[boxed]
     pub async fn schedule_slots(
         &self,
         person: PersonId,

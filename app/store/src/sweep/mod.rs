@@ -20,6 +20,7 @@ use famulus_core::{
     inbound::{Address, Inbound},
     schedule::{DueSlots, MissedPolicy, RuleError, due_slots},
 };
+use famulus_lifecycle::boxed;
 use famulus_queue::{Instant, hint::Topic};
 use jiff::Timestamp;
 use message::inbound;
@@ -72,6 +73,7 @@ pub(crate) struct Decision {
 impl Store {
     /// Decides all slots that are due at `now`, of at most `limit` schedules, and starts a turn for
     /// each that fires.
+    #[boxed]
     pub async fn fire_due(&self, now: Timestamp, limit: i64) -> Result<Fired, Error> {
         let next_due = self.next_slot().await?;
         if next_due.is_none_or(|due| due > now) {

@@ -19,7 +19,7 @@ const SETTINGS: &str = "famulus-settings";
 /// Streams of events are read as the standard says, whatever they mean.
 const SSE: &str = "famulus-sse";
 
-/// Tasks may be spawned by everybody but `core`, which has none.
+/// Tasks may be spawned by everybody but `core`, which has none; and what others await is boxed.
 const LIFECYCLE: &str = "famulus-lifecycle";
 
 /// What the programs of `xtask` share. They know nothing of each other: one would build the others.
@@ -34,14 +34,14 @@ const EDGES: &[(&str, &[&str])] = &[
     (SETTINGS, &[]),
     (SSE, &[]),
     ("famulus-telemetry", &[]),
-    ("famulus-backup", &["famulus-core", ERRORS]),
+    ("famulus-backup", &["famulus-core", ERRORS, LIFECYCLE]),
     ("famulus-channels", &["famulus-core", LIFECYCLE, SSE]),
     ("famulus-models", &["famulus-core", LIFECYCLE, NETGUARD, SSE]),
     ("famulus-queue", &["famulus-core", LIFECYCLE]),
     ("famulus-agent", &["famulus-core", LIFECYCLE]),
     ("famulus-store", &["famulus-core", "famulus-queue", LIFECYCLE]),
     ("famulus-tools", &["famulus-core", LIFECYCLE]),
-    ("famulus-reception", &["famulus-core"]),
+    ("famulus-reception", &["famulus-core", LIFECYCLE]),
     ("famulus-viewers", &["famulus-core", ERRORS]),
     ("famulus-held", &[ERRORS]),
     ("famulus-local", &[LIFECYCLE]),
