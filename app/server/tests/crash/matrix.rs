@@ -178,7 +178,7 @@ async fn one_case(world: &World, case: Case) -> Result<()> {
     let _ended = end.clone().drop_guard();
     let working = async {
         for _ in 0..case.visit {
-            everything(&person, &conversations).await?;
+            everything(world, &person, &conversations).await?;
         }
         world.settle(PATIENCE).await?;
         end.cancel();
@@ -238,7 +238,7 @@ pub(crate) async fn awakened(world: &World) -> Result<()> {
 
 /// Everything once: each tool, both answers and none, a stop, a steering, a cut stream, a file and a
 /// schedule.
-async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
+async fn everything(world: &World, person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
     let [one, two, three] = *conversations;
     let first = async {
         let script = Script::new(&[&[Word::A, Word::B, Word::P], &[Word::Note]]);
@@ -272,6 +272,8 @@ async fn everything(person: &Person, conversations: &[Uuid; 3]) -> Result<()> {
         until_begun(person, &long).await?;
         person.stop(three).await?;
         person.say(three, Script::new(&[&[Word::Note, Word::A]]), Meeting::Steer).await?;
+        // Two that are due in the same second would fire in one visit.
+        until_fired(world).await?;
         person.schedule(three, Script::new(&[&[Word::A]])).await
     };
     tokio::try_join!(first, second, third)?;
@@ -284,6 +286,20 @@ async fn until_begun(person: &Person, sent: &Sent) -> Result<()> {
         sleep(LOOK).await;
     }
     Ok(())
+}
+
+/// Waits until every schedule that is to fire has fired.
+async fn until_fired(world: &World) -> Result<()> {
+    const DUE: &str = "select count(*) from schedule where enabled and next_due is not null";
+    let begun = Instant::now();
+    loop {
+        let due: i64 = sqlx::query_scalar(DUE).fetch_one(&world.database.admin).await?;
+        if due == 0 {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "after {PATIENCE:?} {due} schedules did not fire");
+        sleep(LOOK).await;
+    }
 }
 
 /// Another one each time.
