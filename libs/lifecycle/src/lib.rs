@@ -27,9 +27,9 @@ mod tasks;
 
 /// Boxes the future of an `async fn` that other crates await.
 ///
-/// What an `async fn` does is compiled where its future is polled: without this in each crate that awaits
-/// it, with all that it awaits itself, down to the database. So it is compiled here, once. It costs an
-/// allocation, so that it is not for what is awaited per event or byte.
+/// What an `async fn` does is compiled where its future is polled: in each crate that awaits it, with all
+/// that it awaits itself, down to the database. Boxed, it is compiled once, in its own crate. That costs an
+/// allocation a call, so it is not for what is awaited per event or byte.
 pub use async_recursion::async_recursion as boxed;
 pub use signals::{Signal, Signals};
 pub use tasks::{Drained, OnExit, Tasks};
