@@ -38,7 +38,6 @@ mod table;
 pub use copies::{Copies, GivenFiles};
 pub use error::{MachineError, StepError};
 pub use machine::{Machine, Settings};
-pub use order::APP;
 pub use packages::Packages;
 pub use plugin::LocalPlugin;
 pub use programs::Uv;

@@ -28,7 +28,7 @@ const PLUGINS: &str = "/plugins";
 const TEMPORARY: &str = "/tmp";
 
 /// Where every sandbox finds the app.
-pub const APP: &str = "unix:/famulus/doors/app";
+pub(crate) const APP: &str = "unix:/famulus/doors/app";
 
 /// The file of a step by which it says how it ended.
 pub(crate) const REPORT: &str = "report";
