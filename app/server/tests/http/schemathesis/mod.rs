@@ -14,14 +14,15 @@ use famulus_core::sandbox::RunOutput;
 use famulus_server::plugins::{Plugins, Ports};
 use famulus_tools::fake::plugins::{Play, result};
 use serde_json::json;
-use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{fs::File, path::Path, process::Stdio, sync::Arc, time::Duration};
 use tokio::{
     process::Command,
     time::{sleep, timeout},
 };
 
-/// What is not over by then hangs: a run takes half a minute, or what it was given.
-const PATIENCE: Duration = Duration::from_mins(8);
+/// What is not over by then hangs. A run takes a minute of a processor, of which the tests beside it may leave it a
+/// tenth, or what it was given.
+const PATIENCE: Duration = Duration::from_mins(20);
 /// Between two messages of a person, so that streams have something to tell.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Lines of what failed that are shown.
@@ -132,19 +133,23 @@ async fn ask(world: &World, callers: [(&str, &Client); 2], extent: &Extent) {
         .env("SCHEMATHESIS_HOOKS", "hooks")
         .env("FAMULUS_TEST_TOKENS", ids(&world.owner, "tokens").await)
         .env("FAMULUS_TEST_QUESTIONS", ids(&world.owner, "approvals").await)
+        .env("PYTHONUNBUFFERED", "1")
         .env("NO_PROXY", "*")
         .stdin(Stdio::null())
+        .stdout(File::create(folder.path().join("said")).unwrap())
+        .stderr(File::create(folder.path().join("errors")).unwrap())
         .kill_on_drop(true);
-    let ended = timeout(PATIENCE, command.output()).await;
-    let output = ended.unwrap_or_else(|_| panic!("schemathesis did not end within {PATIENCE:?}"));
-    let output = output.unwrap_or_else(|error| panic!("python3 cannot be run: {error}"));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let ended = timeout(PATIENCE, command.status()).await;
+    let read = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let (said, errors) = (read("said"), read("errors"));
     let how = format!("{} first, {}, seed {seed}", callers[0].0, amount.join(" "));
+    let ended = ended.unwrap_or_else(|_| {
+        panic!("schemathesis did not end within {PATIENCE:?} ({how})\n{said}\n{errors}")
+    });
+    let status = ended.unwrap_or_else(|error| panic!("python3 cannot be run: {error}"));
     println!("{how}:\n{}", from(&said, SUMMARY));
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        panic!("the API and its document disagree ({how})\n{}\n{errors}", shortened(&said));
-    }
+    let agree = status.success();
+    assert!(agree, "the API and its document disagree ({how})\n{}\n{errors}", shortened(&said));
     let routes = said.lines().find_map(|line| line.trim().strip_prefix("Selected: ")).unwrap();
     let (all, of) = routes.split_once('/').unwrap();
     let tested = said.lines().find_map(|line| line.trim().strip_prefix("Tested: "));
