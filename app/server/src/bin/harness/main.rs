@@ -118,9 +118,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     };
     let parts = Parts {
         connect: Connect {
-            // Many processes share one test server.
-            durable_sessions: 6,
-            relaxed_sessions: 4,
+            // Many processes share one test server, which plans every statement anew for each session.
+            durable_sessions: 3,
+            relaxed_sessions: 2,
             lease: Duration::from_millis(args.lease_ms),
             ..Connect::new(args.database)
         },
