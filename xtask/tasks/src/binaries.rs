@@ -64,10 +64,9 @@ impl<'a> Way<'a> {
 }
 
 impl Binaries {
-    /// Builds all tests of the workspace and the programs that they run, by the usual profile or another.
-    pub(crate) async fn build(shell: &mut Shell, profile: Option<&str>) -> Result<Self> {
+    /// Builds all tests of the workspace and the programs that they run.
+    pub(crate) async fn build(shell: &mut Shell) -> Result<Self> {
         let mut command = cargo(["test", "--workspace", "--no-run", "--features", FEATURES]);
-        command.args(profile.into_iter().flat_map(|profile| ["--profile", profile]));
         command.args(["--message-format", "json-render-diagnostics"]);
         let said = shell.read(command).await?;
         let mut all = Vec::new();

@@ -15,9 +15,6 @@ use crate::test::{SOAK, begin, build, clusters, start_images, tools};
 /// Of each property; without this they have 256.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "20000");
 
-/// How the tests of long runs are built: much of their time goes into programs that they start again.
-const PROFILE: &str = "soak";
-
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// One half of it, for who has no hours in one piece
@@ -42,9 +39,8 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
     let mut report = Report::begin();
     space::say()?;
     programs::ensure(shell, &programs::BUILD).await?;
-    let profile = wants(Half::Workspace).then_some(PROFILE);
     let others = begin(shell, wants(Half::Installation), &mut report).await?;
-    let binaries = build(shell, profile, &mut report).await?;
+    let binaries = build(shell, &mut report).await?;
     let binaries = binaries.with(tools(shell, &mut report).await?);
     // Two builds from nothing, which must give the same; beside what mostly waits.
     let images = if wants(Half::Installation) { Some(start_images(&["--twice"])?) } else { None };

@@ -67,7 +67,7 @@ pub(crate) async fn run(shell: &mut Shell, args: Args) -> Result<()> {
         report.done("format and tidiness");
     }
     let others = begin(shell, extent == Extent::All, &mut report).await?;
-    let binaries = build(shell, None, &mut report).await?;
+    let binaries = build(shell, &mut report).await?;
     if checks {
         check::lints(shell).await?;
         kept::keep()?;
@@ -122,12 +122,8 @@ pub(crate) async fn begin(
 }
 
 /// Builds all tests.
-pub(crate) async fn build(
-    shell: &mut Shell,
-    profile: Option<&str>,
-    report: &mut Report,
-) -> Result<Binaries> {
-    let binaries = Binaries::build(shell, profile).await?;
+pub(crate) async fn build(shell: &mut Shell, report: &mut Report) -> Result<Binaries> {
+    let binaries = Binaries::build(shell).await?;
     report.done("build of all tests");
     Ok(binaries)
 }
