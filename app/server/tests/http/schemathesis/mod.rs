@@ -140,8 +140,9 @@ async fn ask(world: &World, callers: [(&str, &Client); 2], extent: &Extent) {
         .stderr(File::create(folder.path().join("errors")).unwrap())
         .kill_on_drop(true);
     let ended = timeout(PATIENCE, command.status()).await;
-    let read = |name| std::fs::read_to_string(folder.path().join(name)).unwrap();
-    let (said, errors) = (read("said"), read("errors"));
+    let read = |name| std::fs::read(folder.path().join(name)).unwrap();
+    let [said, errors] =
+        ["said", "errors"].map(|name| String::from_utf8_lossy(&read(name)).into_owned());
     let how = format!("{} first, {}, seed {seed}", callers[0].0, amount.join(" "));
     let ended = ended.unwrap_or_else(|_| {
         panic!("schemathesis did not end within {PATIENCE:?} ({how})\n{said}\n{errors}")
