@@ -18,9 +18,6 @@ use xtask_shell::{Shell, digest, lock, output_of};
 
 use super::pins::{Language, Module, Patch};
 
-/// The files of a module that pin it.
-const PINS: [&str; 3] = ["go.mod", "go.sum", "tools.go"];
-
 /// Built programs, by name.
 pub(super) struct Programs {
     folders: Vec<PathBuf>,
@@ -76,13 +73,9 @@ fn go_version() -> Result<String> {
 /// The folder of a module's programs.
 async fn obtain(shell: &mut Shell, module: &Module, go: &str) -> Result<PathBuf> {
     let name = module.name;
-    let source = module.source();
     let mut pins = Vec::new();
-    for file in PINS {
-        let path = source.join(file);
-        let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        pins.push((file, content));
-    }
+    read(&module.source(), Path::new(""), &mut pins)?;
+    pins.sort();
     let cache = cache().join("cluster-programs");
     let folder = cache.join(format!("{name}-{}", key(&pins, &format!("{module:?}"), go)));
     if is_complete(module, &folder) {
@@ -97,9 +90,7 @@ async fn obtain(shell: &mut Shell, module: &Module, go: &str) -> Result<PathBuf>
     eprintln!("building {name}: {} (once; kept in {})", list(module), folder.display());
     let begun = Instant::now();
     let work = tempfile::Builder::new().prefix(".building-").tempdir_in(&cache)?;
-    for (file, content) in &pins {
-        fs::write(work.path().join(file), content)?;
-    }
+    copy(&module.source(), work.path())?;
     build(shell, module, work.path(), &folder)
         .await
         .with_context(|| format!("cannot build {name}"))?;
@@ -107,9 +98,27 @@ async fn obtain(shell: &mut Shell, module: &Module, go: &str) -> Result<PathBuf>
     Ok(folder)
 }
 
+/// The files of a folder and of those in it, by their paths below it.
+fn read(folder: &Path, below: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<()> {
+    let entries = fs::read_dir(folder.join(below));
+    for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let name = below.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            read(folder, &name, files)?;
+        } else {
+            files.push((name, fs::read(entry.path())?));
+        }
+    }
+    Ok(())
+}
+
 /// A short checksum of all that decides what comes out of a build.
-fn key(pins: &[(&str, Vec<u8>)], recipe: &str, go: &str) -> String {
-    let parts = pins.iter().map(|(name, content)| format!("{name} {}", digest::sha256(content)));
+fn key(pins: &[(PathBuf, Vec<u8>)], recipe: &str, go: &str) -> String {
+    let part = |(name, content): &(PathBuf, Vec<u8>)| {
+        format!("{} {}", name.display(), digest::sha256(content))
+    };
+    let parts = pins.iter().map(part);
     let all = [parts.collect::<Vec<_>>().join("\n"), recipe.to_owned(), go.to_owned()];
     digest::sha256(all.join("\n").as_bytes())[..12].to_owned()
 }
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_key_changes_with_everything_that_is_built_from() {
-        let pins = |content: &str| vec![("go.mod", content.as_bytes().to_vec())];
+        let pins = |content: &str| vec![(PathBuf::from("go.mod"), content.as_bytes().to_vec())];
         let base = key(&pins("a"), "recipe", "go1.26");
         assert_eq!(base.len(), 12);
         assert_eq!(base, key(&pins("a"), "recipe", "go1.26"));
