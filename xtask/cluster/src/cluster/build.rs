@@ -18,6 +18,10 @@ use xtask_shell::{Shell, digest, lock, output_of};
 
 use super::pins::{Language, Module, Patch};
 
+/// What every module is compiled with. Debug data would be made, and then left out by the linker; leaving it out saves
+/// a twelfth of the time. It changes nothing else in what comes out, so it is no part of a recipe.
+const FLAGS: [&str; 3] = ["-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false"];
+
 /// Built programs, by name.
 pub(super) struct Programs {
     folders: Vec<PathBuf>,
@@ -149,8 +153,8 @@ async fn build(shell: &mut Shell, module: &Module, work: &Path, folder: &Path) -
             continue;
         }
         eprintln!("{name} ({} of {})", number + 1, module.programs.len());
-        let mut command = go(module, work, &["build", sources, "-trimpath", "-buildvcs=false"]);
-        command.args(module.flags).arg(linker.trim()).args(["-o", name, package]);
+        let mut command = go(module, work, &["build", sources]);
+        command.args(FLAGS).args(module.flags).arg(linker.trim()).args(["-o", name, package]);
         shell.run(command).await?;
         fs::rename(work.join(name), folder.join(name))?;
     }
