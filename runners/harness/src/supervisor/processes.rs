@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgrp, kill_process, kill_process_group, wait, waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process, kill_process_group, wait, waitpid,
 };
 
 /// How long killed processes are waited for. They are gone at once, unless the kernel holds them in
 /// a device.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How somebody ended who was killed.
+pub(super) const KILLED: i32 = Signal::KILL.as_raw();
 
 /// Between two looks at processes that were killed.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -128,6 +131,13 @@ pub(super) fn signal(processes: &[Process], signal: Signal) {
     }
 }
 
+/// Kills whoever is in the group that a child leads which nobody has asked for its end yet. No memory is needed for
+/// it, which may be what the group took: a look at `/proc` costs some for each process.
+pub(super) fn kill_group(leader: Pid) {
+    // It leads none before it leads a session.
+    let _none = kill_process_group(leader, Signal::KILL);
+}
+
 /// Kills the living descendants and whoever they make meanwhile: who was stopped makes nobody, so
 /// they are stopped until none is found that was not. Returns the last look, before the end.
 pub(super) fn kill_all(root: Pid) -> ProcessScan {
@@ -151,41 +161,48 @@ fn kill_but(root: Pid, left_out: &dyn Fn(i32) -> bool) -> ProcessScan {
 }
 
 /// Asks ended children of this process how they ended, so that their numbers become free. The one
-/// that somebody else waits for is left to them.
-pub(super) fn reap(processes: &[Process], own: Pid, left_out: Pid) {
+/// that somebody else waits for is left to them. Returns how many had been killed.
+pub(super) fn reap(processes: &[Process], own: Pid, left_out: Pid) -> u32 {
     let is_ours = |process: &&Process| {
         process.ended
             && process.parent == own.as_raw_nonzero().get()
             && process.pid != left_out.as_raw_nonzero().get()
     };
-    for process in processes.iter().filter(is_ours) {
+    let was_killed = |process: &&Process| {
         // Somebody may have asked already.
-        let _asked = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
-    }
+        let asked = waitpid(Pid::from_raw(process.pid), WaitOptions::NOHANG);
+        matches!(asked, Ok(Some((_, status))) if is_killed(status))
+    };
+    processes.iter().filter(is_ours).filter(was_killed).count() as u32
+}
+
+fn is_killed(status: WaitStatus) -> bool {
+    status.terminating_signal() == Some(KILLED)
 }
 
 /// Ends all descendants of this process, which must be their subreaper and have nobody else waiting
-/// for children. Returns how many different ones were found alive.
+/// for children.
 ///
 /// A process without children has no descendants, because whoever loses their parent becomes its
 /// child: the kernel's answer *no children* is the proof of the end, free of races.
-pub(super) fn end_all(own: Pid) -> Result<u32, Survivors> {
-    let mut killed = BTreeSet::new();
+pub(super) fn end_all(own: Pid) -> Result<Ended, Survivors> {
+    let (mut strays, mut killed) = (BTreeSet::new(), 0);
     let begun = Instant::now();
     loop {
         loop {
             // Children of every group: a daemon has one of its own.
             match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(Some((_, status))) => killed += u32::from(is_killed(status)),
+                Err(Errno::INTR) => {}
                 Ok(None) => break,
-                Err(_no_children) => return Ok(killed.len() as u32),
+                Err(_no_children) => return Ok(Ended { strays: strays.len() as u32, killed }),
             }
         }
         let look = kill_all(own);
         if begun.elapsed() > KILL_PATIENCE {
             return Err(Survivors::of(look));
         }
-        killed.extend(look.found.iter().filter(|one| !one.ended).map(|one| one.pid));
+        strays.extend(look.found.iter().filter(|one| !one.ended).map(|one| one.pid));
         thread::sleep(LOOK_AGAIN);
     }
 }
@@ -208,6 +225,15 @@ pub(super) fn end_but(own: Pid, left_out: &dyn Fn(i32) -> bool) -> Result<(), Su
         }
         thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// Whom the end of all found.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Different ones that were found alive.
+    pub(super) strays: u32,
+    /// Who had been killed, by whomever.
+    pub(super) killed: u32,
 }
 
 /// Processes that the kernel did not end.

@@ -13,15 +13,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use famulus_protocol::Isolation;
+use rustix::io::Errno;
 use rustix::param::page_size;
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, getpid, set_child_subreaper, set_dumpable_behavior,
+    DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, getpid, set_child_subreaper,
+    set_dumpable_behavior, waitid,
 };
 
 use super::capture::{Head, Tail, lossy};
 use super::descriptors::close_on_exec;
 use super::launch::{LaunchReport, NOT_STARTED};
-use super::processes::{descendants, end_all, kill_all, reap, signal};
+use super::processes::{Ended, KILLED, descendants, end_all, kill_all, kill_group, reap, signal};
 use super::{Captured, End, Frame, Job, LAUNCH, MemoryWatch, OutputLimits, Report};
 
 /// How often the processes of the tool are counted.
@@ -34,9 +36,6 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// and every other sender waits.
 const EVENTS: usize = 64;
 
-/// The signal by which the kernel ends who took the last memory.
-const KILL: i32 = libc::SIGKILL;
-
 /// The longest line that `launch` writes.
 const LONGEST_LINE: u64 = 16 * 1024;
 
@@ -44,7 +43,7 @@ const LONGEST_LINE: u64 = 16 * 1024;
 enum Event {
     Ready(Isolation),
     StderrPiece(String),
-    Exited(io::Result<ExitStatus>),
+    Exited,
     /// Nobody wants the call any more.
     Unwanted,
     Stdout(Captured),
@@ -104,6 +103,8 @@ fn start(job: &Job) -> io::Result<Child> {
 struct Watch<'a> {
     job: &'a Job,
     own: Pid,
+    /// Asked for its end by the main thread alone: until then its number is its own.
+    child: Child,
     tool: Pid,
     begun: Instant,
     /// Whom the kernel had killed for the lack of memory before.
@@ -111,6 +112,8 @@ struct Watch<'a> {
     events: Receiver<Event>,
     ready: bool,
     status: Option<io::Result<ExitStatus>>,
+    /// Who was killed beside the tool, by whomever.
+    killed: u32,
     /// Why it is being ended, when it is.
     ending: Option<Ending>,
     stdout: Option<Captured>,
@@ -146,19 +149,22 @@ impl<'a> Watch<'a> {
         }
         let to = sender.clone();
         thread::spawn(move || {
+            wait_for_end(tool);
             // Without a receiver the supervisor is about to end.
-            let _gone = to.send(Event::Exited(child.wait()));
+            let _gone = to.send(Event::Exited);
         });
         thread::spawn(move || wait_until_unwanted(control, &sender));
         Self {
             job,
             own,
+            child,
             tool,
             begun,
             killed_before,
             events,
             ready: false,
             status: None,
+            killed: 0,
             ending: None,
             stdout: None,
             stderr: None,
@@ -168,10 +174,11 @@ impl<'a> Watch<'a> {
 
     fn report(mut self) -> Report {
         self.until_it_ends();
-        let strays = match end_all(self.own) {
-            Ok(strays) => strays,
-            Err(surviving) => surviving.count,
+        let Ended { strays, killed } = match end_all(self.own) {
+            Ok(ended) => ended,
+            Err(surviving) => Ended { strays: surviving.count, killed: 0 },
         };
+        self.killed += killed;
         self.until_drained();
         let stdout = self.stdout.take().unwrap_or_default();
         let end = self.end(&stdout);
@@ -223,9 +230,7 @@ impl<'a> Watch<'a> {
                 write(&Frame::Started(isolation));
             }
             Event::StderrPiece(text) => write(&Frame::Said(text)),
-            Event::Exited(status) => {
-                self.status = Some(status);
-            }
+            Event::Exited => self.status = Some(self.child.wait()),
             Event::Unwanted => self.ask_to_end(End::Cancelled),
             Event::Stdout(captured) => self.stdout = Some(captured),
             Event::Stderr(captured) => self.stderr = Some(captured),
@@ -244,6 +249,7 @@ impl<'a> Watch<'a> {
     /// Kills all there is now, and again at the next count if the tool is still there.
     fn kill(&mut self) {
         self.forced = true;
+        kill_group(self.tool);
         kill_all(self.own);
         if let Some(ending) = &mut self.ending {
             ending.kill_at = Instant::now() + COUNT;
@@ -253,7 +259,11 @@ impl<'a> Watch<'a> {
     /// Holds the tool to its number of processes and the container to its memory.
     fn count(&mut self) {
         let all = descendants(self.own).found;
-        reap(&all, self.own, self.tool);
+        self.killed += reap(&all, self.own, self.tool);
+        // How it ended is on its way.
+        if all.iter().any(|one| one.ended && one.pid == self.tool.as_raw_nonzero().get()) {
+            return;
+        }
         let living = all.iter().filter(|process| !process.ended);
         let (count, pages) = living.fold((0_u32, 0_u64), |(count, pages), process| {
             (count + 1, pages.saturating_add(process.pages))
@@ -299,13 +309,33 @@ impl<'a> Watch<'a> {
             return End::NotStarted(why);
         }
         let killed = self.job.memory.as_ref().map_or(0, MemoryWatch::killed);
+        let by_kernel = killed > self.killed_before;
         match (status.code(), status.signal()) {
             // The kernel was faster than the count.
-            (_, Some(KILL)) if killed > self.killed_before => End::Memory,
+            (_, Some(KILLED)) if by_kernel && self.killed > self.job.processes => {
+                End::Processes(self.killed)
+            }
+            (_, Some(KILLED)) if by_kernel => End::Memory,
             (Some(code), _) => End::Exited(code),
             (None, Some(signal)) => End::Signalled(signal),
             (None, None) => End::NotStarted("it ended in an unknown way".to_owned()),
         }
+    }
+}
+
+/// Until the tool has ended, and has not been asked how. One that was killed takes its group along.
+fn wait_for_end(tool: Pid) {
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let status = loop {
+        match waitid(WaitId::Pid(tool), how) {
+            Err(Errno::INTR) => {}
+            status => break status,
+        }
+    };
+    if let Ok(Some(status)) = status
+        && status.terminating_signal() == Some(KILLED)
+    {
+        kill_group(tool);
     }
 }
 
