@@ -23,11 +23,9 @@ use crate::order::Purpose;
 /// Where a sandbox sees its limits.
 pub(crate) const LIMITS: &str = "/famulus/limits";
 
-/// Microseconds of the processors' time, of which a group has a part.
-const PERIOD: u64 = 100_000;
-
 /// Half of what a process has that is in no group, where there is not time enough for all. A Pod asks for less
-/// beside other Pods; here less would be nothing beside the owner's own programs.
+/// beside other Pods; here less would be nothing beside the owner's own programs. A share and no quota: what has used a
+/// quota up waits whoever it is, and behind hundreds of processes the supervisor that is to end them never has its turn.
 const SHARES: &str = "512";
 const WEIGHT: &str = "50";
 
@@ -39,21 +37,12 @@ const TASKS: u64 = 1024 + 256;
 /// times what they do.
 const COUNTED_AGAIN: u64 = 4;
 
-/// As much as a Pod has by default.
-#[derive(Clone, Copy)]
-struct Amounts {
-    memory_bytes: u64,
-    /// Microseconds in each period.
-    processors: u64,
-}
-
-impl Amounts {
-    fn of(purpose: Purpose) -> Self {
-        match purpose {
-            Purpose::Serve | Purpose::Check => Self { memory_bytes: 256 << 20, processors: PERIOD },
-            Purpose::Bundle | Purpose::Fetch | Purpose::Build | Purpose::Give | Purpose::Take => {
-                Self { memory_bytes: 1 << 30, processors: 2 * PERIOD }
-            }
+/// Bytes of memory, as much as a Pod has by default.
+fn memory(purpose: Purpose) -> u64 {
+    match purpose {
+        Purpose::Serve | Purpose::Check => 256 << 20,
+        Purpose::Bundle | Purpose::Fetch | Purpose::Build | Purpose::Give | Purpose::Take => {
+            1 << 30
         }
     }
 }
@@ -111,10 +100,10 @@ impl Cgroups {
 
     fn limits(&self, id: &str, purpose: Purpose) -> Vec<ControlGroup> {
         let name = format!("{}{id}-{}", self.mark, purpose.step().unwrap_or("serve"));
-        let amounts = Amounts::of(purpose);
+        let memory = memory(purpose);
         let group = |hierarchy: &Hierarchy| ControlGroup {
             folder: hierarchy.folder.join(&name),
-            limits: limits(hierarchy, amounts),
+            limits: limits(hierarchy, memory),
         };
         self.hierarchies.iter().map(group).collect()
     }
@@ -141,33 +130,25 @@ pub(crate) fn limited(cgroups: Option<&Cgroups>, id: &str, purpose: Purpose) -> 
 
 /// The limit to which a runner holds what a call's processes hold, where no group counts.
 fn counted(purpose: Purpose) -> LimitFile {
-    let bytes = Amounts::of(purpose).memory_bytes * COUNTED_AGAIN;
+    let bytes = memory(purpose) * COUNTED_AGAIN;
     LimitFile { path: Path::new(LIMITS).join("memory.max"), text: bytes.to_string() }
 }
 
-fn limits(hierarchy: &Hierarchy, amounts: Amounts) -> Vec<GroupLimit> {
+fn limits(hierarchy: &Hierarchy, memory: u64) -> Vec<GroupLimit> {
     let mut limits = Vec::new();
     for controller in &hierarchy.controllers {
         limits.extend(match (hierarchy.version, controller) {
             (Version::Two, Controller::Memory) => {
-                vec![limit("memory.max", amounts.memory_bytes), optional("memory.swap.max", 0)]
+                vec![limit("memory.max", memory), optional("memory.swap.max", 0)]
             }
             // The second is of memory and swap together.
             (Version::One, Controller::Memory) => vec![
-                limit("memory.limit_in_bytes", amounts.memory_bytes),
-                optional("memory.memsw.limit_in_bytes", amounts.memory_bytes),
+                limit("memory.limit_in_bytes", memory),
+                optional("memory.memsw.limit_in_bytes", memory),
             ],
             (Version::One | Version::Two, Controller::Pids) => vec![limit("pids.max", TASKS)],
-            // A kernel may know shares and no quota.
-            (Version::Two, Controller::Cpu) => vec![
-                optional("cpu.max", format!("{} {PERIOD}", amounts.processors)),
-                optional("cpu.weight", WEIGHT),
-            ],
-            (Version::One, Controller::Cpu) => vec![
-                optional("cpu.cfs_period_us", PERIOD),
-                optional("cpu.cfs_quota_us", amounts.processors),
-                optional("cpu.shares", SHARES),
-            ],
+            (Version::Two, Controller::Cpu) => vec![optional("cpu.weight", WEIGHT)],
+            (Version::One, Controller::Cpu) => vec![optional("cpu.shares", SHARES)],
         });
     }
     limits
@@ -192,7 +173,7 @@ pub(crate) fn words(cgroups: Option<&Cgroups>) -> String {
         names.push(name);
     }
     if limited(Controller::Cpu) {
-        kernel.push("processor time");
+        kernel.push("share of the processors");
     }
     let (kernel, runner) = (listed(&kernel), listed(&runner));
     match (kernel.is_empty(), runner.is_empty()) {
@@ -246,8 +227,6 @@ mod tests {
             ("memory.limit_in_bytes", "268435456"),
             ("memory.memsw.limit_in_bytes", "268435456"),
             ("pids.max", "1280"),
-            ("cpu.cfs_period_us", "100000"),
-            ("cpu.cfs_quota_us", "100000"),
             ("cpu.shares", "512"),
         ];
         let seen = check(Version::One, Purpose::Serve, "famulus-1-0b0e-serve", &one);
@@ -256,7 +235,6 @@ mod tests {
             ("memory.max", "1073741824"),
             ("memory.swap.max", "0"),
             ("pids.max", "1280"),
-            ("cpu.max", "200000 100000"),
             ("cpu.weight", "50"),
         ];
         let seen = check(Version::Two, Purpose::Build, "famulus-1-0b0e-build", &two);
@@ -281,7 +259,7 @@ mod tests {
             let said = words(found.as_ref());
             assert!(said.starts_with(expected), "{said}");
         };
-        check(Some(&ALL), "memory, processes and processor time limited by the kernel");
+        check(Some(&ALL), "memory, processes and share of the processors limited by the kernel");
         check(Some(&ALL[..2]), "memory and processes limited by the kernel");
         let part = "processes limited by the kernel, memory by its runner alone (the kernel counts";
         check(Some(&[Controller::Pids]), part);

@@ -6,11 +6,12 @@ use crate::{
     up::{Place, Up, client},
     who::Who,
 };
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    ffi::OsString,
+    fs, iter,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
@@ -94,7 +95,12 @@ async fn attacked(up: &Up, who: Who, what: &str, words: &str) {
         has_ended.store(true, Ordering::Relaxed);
         said
     };
-    let (said, ()) = tokio::join!(attack, answers(up, &has_ended));
+    let hindered = async {
+        if (who, what) == (Who::Root, "forks") {
+            hold_supervisor(up).await;
+        }
+    };
+    let (said, (), ()) = tokio::join!(attack, answers(up, &has_ended), hindered);
     let text = said.to_string();
     // Where nobody but the runner counts, what many hold may be too much before they are too many.
     let also = (who, what) == (Who::Ordinary, "forks") && text.contains(TOO_MUCH);
@@ -107,6 +113,28 @@ async fn attacked(up: &Up, who: Who, what: &str, words: &str) {
         install(up, "greedy").await;
     }
     is_usable(up, "greedy").await;
+}
+
+/// Gives the supervisor of who forks no time for a while, as it is on a machine that is busy: there come to be as many
+/// as the kernel lets, and they take the memory, too.
+async fn hold_supervisor(up: &Up) {
+    let begun = Instant::now();
+    let supervisor = loop {
+        let all = all_processes();
+        let children = |of: u32| all.iter().filter(move |(_, stat)| stat.parent == of);
+        let forks = |of: u32| children(of).any(|(tool, _)| children(*tool).next().is_some());
+        let mut supervisors = descendants(&all, up.child.id())
+            .into_iter()
+            .filter(|pid| line(*pid).contains("supervise-one-call") && forks(*pid));
+        if let Some(pid) = supervisors.next() {
+            break Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody forks");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    kill_process(supervisor, Signal::STOP).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    kill_process(supervisor, Signal::CONT).unwrap();
 }
 
 /// Asks whatever else there is until the attack has ended, once at least.
@@ -205,26 +233,15 @@ const LIMITS: [(&str, &str, &str); 2] =
 impl Sandboxes {
     /// All that came of its launchers.
     fn of(up: &Up) -> Self {
-        let mut all = BTreeMap::new();
-        for entry in fs::read_dir("/proc").unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if let Some((pid, stat)) = name.parse().ok().zip(stat(&name)) {
-                all.insert(pid, stat);
-            }
-        }
+        let all = all_processes();
         let assistant = up.child.id();
-        let mut processes = BTreeMap::new();
-        let mut parents = vec![assistant];
-        while let Some(parent) = parents.pop() {
-            for (pid, Stat { begun, .. }) in all.iter().filter(|(_, stat)| stat.parent == parent) {
-                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let line = String::from_utf8_lossy(&line).into_owned();
-                if parent != assistant || line.contains("famulus-runner") {
-                    processes.insert(*pid, begun.clone());
-                    parents.push(*pid);
-                }
-            }
-        }
+        let is_launcher = |(pid, stat): &(&u32, &Stat)| {
+            stat.parent == assistant && line(**pid).contains("famulus-runner")
+        };
+        let launchers = all.iter().filter(is_launcher).map(|(pid, _)| *pid);
+        let of_one = |pid| iter::once(pid).chain(descendants(&all, pid));
+        let begun = |pid| (pid, all[&pid].begun.clone());
+        let processes: BTreeMap<_, _> = launchers.flat_map(of_one).map(begun).collect();
         assert!(processes.len() >= 4, "two launchers, and their runners: {processes:?}");
         let own = limits(assistant);
         let of_all = processes.keys().flat_map(|pid| limits(*pid));
@@ -271,6 +288,32 @@ impl Sandboxes {
 struct Stat {
     parent: u32,
     begun: String,
+}
+
+fn all_processes() -> BTreeMap<u32, Stat> {
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    let of = |name: OsString| {
+        let name = name.into_string().ok()?;
+        Some((name.parse().ok()?, stat(&name)?))
+    };
+    names.filter_map(of).collect()
+}
+
+fn descendants(all: &BTreeMap<u32, Stat>, of: u32) -> Vec<u32> {
+    let (mut found, mut parents) = (Vec::new(), vec![of]);
+    while let Some(parent) = parents.pop() {
+        let children = all.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid);
+        let children: Vec<u32> = children.collect();
+        parents.extend(&children);
+        found.extend(children);
+    }
+    found
+}
+
+/// How it was called.
+fn line(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).into_owned()
 }
 
 fn stat(pid: &str) -> Option<Stat> {

@@ -133,10 +133,16 @@ impl Up {
 }
 
 impl Drop for Up {
+    #[expect(clippy::print_stdout, reason = "a test that failed shows what its server said")]
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             self.signal(rustix::process::Signal::TERM);
             let _ended = self.child.wait();
+        }
+        if std::thread::panicking()
+            && let Some(Ok(log)) = self.log.take().map(JoinHandle::join)
+        {
+            println!("{log}");
         }
     }
 }
