@@ -244,22 +244,23 @@ const ADDRESS: &str = "an IP address with a port";
 /// Enough for a script and its interpreter; a call that wants more says so in its Plugin.
 fn default_resources() -> Resources {
     Resources {
-        requests: Some(amounts("20m", "64Mi", "64Mi")),
-        limits: Some(amounts("1", "256Mi", "1Gi")),
+        requests: Some(amounts(Some("20m"), "64Mi", "64Mi")),
+        limits: Some(amounts(None, "256Mi", "1Gi")),
     }
 }
 
 /// Init scripts compile and unpack.
 fn default_build_resources() -> Resources {
     Resources {
-        requests: Some(amounts("50m", "64Mi", "64Mi")),
-        limits: Some(amounts("2", "1Gi", "2Gi")),
+        requests: Some(amounts(Some("50m"), "64Mi", "64Mi")),
+        limits: Some(amounts(None, "1Gi", "2Gi")),
     }
 }
 
-fn amounts(cpu: &str, memory: &str, disk: &str) -> Amounts {
+/// Processors are no limit by default: who has used one up is held back, and a runner that is to end its tool with it.
+fn amounts(cpu: Option<&str>, memory: &str, disk: &str) -> Amounts {
     let amount = |text: &str| Some(Quantity(text.to_owned()));
-    Amounts { cpu: amount(cpu), memory: amount(memory), ephemeral_storage: amount(disk) }
+    Amounts { cpu: cpu.and_then(amount), memory: amount(memory), ephemeral_storage: amount(disk) }
 }
 
 /// Two user ids, of which the first is the lower.

@@ -191,9 +191,10 @@ fn of_container(container: &Value, image: &str) -> Vec<String> {
     for mount in container["volumeMounts"].as_array().into_iter().flatten() {
         must(mount["mountPropagation"].is_null(), "shares mounts");
     }
-    for amount in ["cpu", "memory", "ephemeral-storage"] {
+    for amount in ["memory", "ephemeral-storage"] {
         must(!container["resources"]["limits"][amount].is_null(), "has no limit");
     }
+    must(!container["resources"]["requests"]["cpu"].is_null(), "has no share of the processors");
     wrong
 }
 

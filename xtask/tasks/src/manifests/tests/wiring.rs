@@ -88,7 +88,7 @@ fn the_operator_is_told_of_the_services_beside_it() {
     assert_eq!(resources["limits"]["memory"], "256Mi");
     let builds = environment["FAMULUS_OPERATOR_BUILD_RESOURCES"];
     let builds: Value = serde_json::from_str(builds).unwrap();
-    assert_eq!(builds["limits"], json!({"cpu": "2", "memory": "1Gi", "ephemeral-storage": "2Gi"}));
+    assert_eq!(builds["limits"], json!({"memory": "1Gi", "ephemeral-storage": "2Gi"}));
 }
 
 #[test]
