@@ -3,6 +3,7 @@
 
 use crate::{
     home::{PATIENCE, printed},
+    processes::{self, Stat},
     up::{Place, Up, client},
     who::Who,
 };
@@ -10,7 +11,6 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
     fs, iter,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -120,12 +120,12 @@ async fn attacked(up: &Up, who: Who, what: &str, words: &str) {
 async fn hold_supervisor(up: &Up) {
     let begun = Instant::now();
     let supervisor = loop {
-        let all = all_processes();
+        let all = processes::all();
         let children = |of: u32| all.iter().filter(move |(_, stat)| stat.parent == of);
         let forks = |of: u32| children(of).any(|(tool, _)| children(*tool).next().is_some());
-        let mut supervisors = descendants(&all, up.child.id())
+        let mut supervisors = processes::descendants(&all, up.child.id())
             .into_iter()
-            .filter(|pid| line(*pid).contains("supervise-one-call") && forks(*pid));
+            .filter(|pid| processes::line(*pid).contains("supervise-one-call") && forks(*pid));
         if let Some(pid) = supervisors.next() {
             break Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         }
@@ -233,13 +233,13 @@ const LIMITS: [(&str, &str, &str); 2] =
 impl Sandboxes {
     /// All that came of its launchers.
     fn of(up: &Up) -> Self {
-        let all = all_processes();
+        let all = processes::all();
         let assistant = up.child.id();
         let is_launcher = |(pid, stat): &(&u32, &Stat)| {
-            stat.parent == assistant && line(**pid).contains("famulus-runner")
+            stat.parent == assistant && processes::line(**pid).contains("famulus-runner")
         };
         let launchers = all.iter().filter(is_launcher).map(|(pid, _)| *pid);
-        let of_one = |pid| iter::once(pid).chain(descendants(&all, pid));
+        let of_one = |pid| iter::once(pid).chain(processes::descendants(&all, pid));
         let begun = |pid| (pid, all[&pid].begun.clone());
         let processes: BTreeMap<_, _> = launchers.flat_map(of_one).map(begun).collect();
         assert!(processes.len() >= 4, "two launchers, and their runners: {processes:?}");
@@ -270,7 +270,7 @@ impl Sandboxes {
         let begun = Instant::now();
         loop {
             let lives = |(pid, begun): &(&u32, &String)| {
-                stat(&pid.to_string()).is_some_and(|stat| stat.begun == **begun)
+                processes::stat(**pid).is_some_and(|stat| stat.begun == **begun)
             };
             let living: Vec<_> = self.processes.iter().filter(lives).collect();
             let limits: Vec<_> = self.limits.iter().filter(|limit| limit.exists()).collect();
@@ -282,44 +282,6 @@ impl Sandboxes {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-}
-
-/// Of a process: whose child it is, and when it began.
-struct Stat {
-    parent: u32,
-    begun: String,
-}
-
-fn all_processes() -> BTreeMap<u32, Stat> {
-    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-    let of = |name: OsString| {
-        let name = name.into_string().ok()?;
-        Some((name.parse().ok()?, stat(&name)?))
-    };
-    names.filter_map(of).collect()
-}
-
-fn descendants(all: &BTreeMap<u32, Stat>, of: u32) -> Vec<u32> {
-    let (mut found, mut parents) = (Vec::new(), vec![of]);
-    while let Some(parent) = parents.pop() {
-        let children = all.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid);
-        let children: Vec<u32> = children.collect();
-        parents.extend(&children);
-        found.extend(children);
-    }
-    found
-}
-
-/// How it was called.
-fn line(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).into_owned()
-}
-
-fn stat(pid: &str) -> Option<Stat> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    Some(Stat { parent: fields.get(1)?.parse().ok()?, begun: (*fields.get(19)?).to_owned() })
 }
 
 /// The files that limit the control groups of a process.

@@ -17,6 +17,7 @@ mod outside;
 mod plugin_backups;
 mod plugin_news;
 mod plugins;
+mod processes;
 mod up;
 mod who;
 

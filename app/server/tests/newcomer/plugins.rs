@@ -3,7 +3,7 @@
 
 use crate::{
     home::{Home, PATIENCE, printed, said_by},
-    said,
+    processes, said,
     up::{Up, client},
 };
 use serde_json::{Value, json};
@@ -31,12 +31,11 @@ fn dice(home: &Home, says: &str) -> PathBuf {
 
 /// The processes of this machine whose arguments name the folder, but for the assistant itself.
 fn sandboxes(data: &Path) -> usize {
-    let named = |entry: &fs::DirEntry| {
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
+    let named = |pid: &u32| {
+        let line = processes::line(*pid);
         line.contains("famulus-runner") && line.contains(data.to_str().unwrap())
     };
-    fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(named).count()
+    processes::all().into_keys().filter(named).count()
 }
 
 /// The folders of plugins.

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 /// A data directory that the unprivileged user of the private Postgres can reach.
@@ -140,9 +141,16 @@ impl Drop for Up {
             let _ended = self.child.wait();
         }
         if std::thread::panicking()
-            && let Some(Ok(log)) = self.log.take().map(JoinHandle::join)
+            && let Some(log) = self.log.take()
         {
-            println!("{log}");
+            // Whoever it left behind holds the other end, and is not waited for without end.
+            let begun = Instant::now();
+            while !log.is_finished() && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            if log.is_finished() {
+                println!("{}", log.join().unwrap_or_default());
+            }
         }
     }
 }

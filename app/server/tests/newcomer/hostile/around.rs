@@ -2,6 +2,7 @@
 
 use super::{CANARY, KEY, file, install, run};
 use crate::{
+    processes,
     up::{Place, Up, client},
     who::Who,
 };
@@ -66,7 +67,7 @@ impl Neighbour {
     }
 
     fn network(&self) -> Option<u32> {
-        self.before.iter().copied().find(|pid| line(*pid).contains("\0network\0"))
+        self.before.iter().copied().find(|pid| processes::line(*pid).contains("\0network\0"))
     }
 
     /// Its first process inside.
@@ -78,14 +79,12 @@ impl Neighbour {
     /// The launcher is told the folder; the others are its children.
     pub(super) fn processes(&self) -> Vec<u32> {
         let folder = self.folder.to_str().unwrap();
-        let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            entry.unwrap().file_name().to_str().and_then(|name| name.parse().ok())
-        });
+        let all = processes::all();
         let is_launcher = |pid: &u32| {
-            let line = line(*pid);
+            let line = processes::line(*pid);
             line.contains("famulus-runner\0launch\0") && line.contains(folder)
         };
-        let mut found: Vec<u32> = numbers.filter(is_launcher).collect();
+        let mut found: Vec<u32> = all.keys().copied().filter(is_launcher).collect();
         let children = |pid: &u32| {
             fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
         };
@@ -220,12 +219,6 @@ impl Around {
         assert_eq!(fs::read_to_string(&self.open).unwrap(), CANARY, "{who:?}");
         assert_eq!(fs::read_dir(&self.free).unwrap().count(), 0, "{who:?}");
     }
-}
-
-/// The words of a process, with a zero byte behind each.
-fn line(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).into_owned()
 }
 
 /// A process by its number and its name.
