@@ -2,8 +2,8 @@
 //!
 //! Cargo goes by the times of files, and those of a clone are all new. Whether a file is the one that was
 //! compiled is told by its checksum: one that is has its former time back, any other is written anew, and cargo
-//! builds what uses it. That goes for sources, which the compiler names one by one. Where another file differs, or the place,
-//! the compiler or a manifest, nothing is used: who reads a file while compiling need not say so.
+//! builds what uses it: sources and what they include, which the compiler names one by one. Nothing is used where
+//! the place, the compiler or a manifest differs, or a file that [need not be named](is_unnamed).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -96,7 +96,7 @@ fn parts(build: &Path) -> Vec<PathBuf> {
 /// Where a build of a tree is kept, whatever its sources say: in the folder of its place.
 fn place(tree: &Path) -> Result<PathBuf> {
     let mut all = state()?;
-    for name in tracked(tree)?.iter().filter(|name| !is_source(name)) {
+    for name in tracked(tree)?.iter().filter(|name| is_unnamed(tree, name)) {
         all.extend(name.bytes().chain([b'\n']).chain(checksum(&tree.join(name))?.bytes()));
     }
     let place = digest::sha256(tree.as_os_str().as_encoded_bytes());
@@ -115,9 +115,12 @@ fn files(tree: &Path) -> Result<Files> {
     Ok(files)
 }
 
-/// What the compiler names where it reads it; the documents belong to it.
-fn is_source(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|ending| ending == "rs" || ending == "md")
+/// What may be read while compiling and nobody tells cargo: the macros of sqlx read migrations and what is in `.sqlx`,
+/// tools the settings at the root. The time of a link is that of another file.
+fn is_unnamed(tree: &Path, name: &str) -> bool {
+    let ends_with = |ending| Path::new(name).extension().is_some_and(|its| its == ending);
+    let is_setting = name.starts_with('.') || (!name.contains('/') && !ends_with("md"));
+    is_setting || ends_with("sql") || tree.join(name).is_symlink()
 }
 
 /// The files of a tree.
@@ -152,6 +155,8 @@ fn read(list: &Path) -> Result<Files> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// A package of a library, a module of it and a program, which says what both say.
@@ -214,6 +219,8 @@ mod tests {
         assert_eq!(begin(&[]), ("one.".to_owned(), vec![]));
         let end = ("outer/src/end.rs", "pub const END: &str = \"!\";");
         assert_eq!(begin(&[end]), ("one!".to_owned(), vec!["outer"]));
+        assert_eq!(begin(&[("outer/end.txt", "?")]), ("one?".to_owned(), vec!["outer"]));
+        assert_eq!(begin(&[("config/end.txt", "?")]), ("one.".to_owned(), vec![]));
         let word = ("inner/src/word.rs", "pub fn word() -> &'static str { \"two\" }");
         assert_eq!(begin(&[word]), ("two.".to_owned(), vec!["inner", "outer"]));
         // What was made of others went into this tree alone.
@@ -224,20 +231,38 @@ mod tests {
     }
 
     #[test]
-    fn any_other_file_or_place_has_a_state_of_its_own() {
+    fn a_file_that_need_not_be_named_or_a_place_has_a_state_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let (tree, other) = (folder.path().join("tree"), folder.path().join("other"));
         write(&tree, &TREE);
         write(&other, &TREE);
         let before = place(&tree).unwrap();
         assert_ne!(place(&other).unwrap().parent(), before.parent());
-        write(&tree, &[("inner/src/word.rs", "pub fn word() {}"), ("README.md", "Words.")]);
+        let named = [
+            ("inner/src/word.rs", "pub fn word() {}"),
+            ("outer/end.txt", "!"),
+            ("charts/values.yaml", "cpu: 1"),
+            ("README.md", "Words."),
+        ];
+        write(&tree, &named);
         assert_eq!(place(&tree).unwrap(), before);
-        write(&tree, &[("inner/words.txt", "Words.")]);
-        let with_words = place(&tree).unwrap();
-        assert_ne!(with_words, before);
-        assert_eq!(with_words.parent(), before.parent(), "one of them is kept");
-        write(&tree, &[("inner/words.txt", "Other words.")]);
-        assert!(![before, with_words].contains(&place(&tree).unwrap()));
+        let mut seen = BTreeSet::from([before.clone()]);
+        for name in ["inner/migrations/1.sql", ".sqlx/query.json", "clippy.toml"] {
+            for text in ["1", "2"] {
+                write(&tree, &[(name, text)]);
+                let other = place(&tree).unwrap();
+                assert_eq!(other.parent(), before.parent(), "one of them is kept");
+                assert!(seen.insert(other), "{name} has the state of another");
+            }
+        }
+        for target in ["end.txt", "src/end.rs"] {
+            let link = tree.join("outer/link.txt");
+            if link.is_symlink() {
+                fs::remove_file(&link).unwrap();
+            }
+            std::os::unix::fs::symlink(target, link).unwrap();
+            write(&tree, &[]);
+            assert!(seen.insert(place(&tree).unwrap()), "a link has the state of another");
+        }
     }
 }
